@@ -1,0 +1,1 @@
+//! The admission chain: built-in plugins, then mutating and validating webhooks.

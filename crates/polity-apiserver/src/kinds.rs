@@ -1,0 +1,107 @@
+//! The table of kinds: what the generic engine must know about a resource it serves.
+
+use std::sync::Arc;
+
+use polity_core::{GroupVersionKind, GroupVersionResource};
+use polity_merge::schema::Schema;
+
+use crate::status::ResourceName;
+
+/// Where objects of a kind live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+/// Subresources the engine knows how to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subresource {
+    Eviction,
+    Finalize,
+    Log,
+    Scale,
+    Status,
+    Token,
+}
+
+/// What makes `metadata.generation` grow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GenerationRule {
+    /// The kind has no generation.
+    Never,
+    /// Always 1.
+    Fixed,
+    /// Grows when one of these top-level fields changes.
+    On(Vec<String>),
+    /// Grows when `spec` or the annotations change (Deployments).
+    SpecOrAnnotations,
+    /// Grows when anything outside `metadata` changes, or the labels do (EndpointSlices).
+    ContentOrLabels,
+    /// Custom resources: anything outside `metadata`, and outside `status` where that is a subresource.
+    Custom,
+}
+
+/// Ways in which a kind differs from the rest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags of a table row")]
+pub struct KindFlags {
+    /// PUT needs a resourceVersion.
+    pub update_needs_version: bool,
+    /// PUT of a missing object creates it.
+    pub create_on_update: bool,
+    /// DELETE answers with the object.
+    pub delete_returns_object: bool,
+    /// There is no deletecollection.
+    pub no_delete_collection: bool,
+    /// Answered on POST, never stored.
+    pub create_only: bool,
+}
+
+/// One resource in one served version.
+#[derive(Debug, Clone)]
+pub struct ResourceDef {
+    pub gvk: GroupVersionKind,
+    pub plural: String,
+    pub singular: String,
+    pub list_kind: String,
+    pub scope: Scope,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub subresources: Vec<Subresource>,
+    pub generation: GenerationRule,
+    pub flags: KindFlags,
+    /// Dotted paths usable in field selectors, beyond `metadata.name` and `metadata.namespace`.
+    pub selectable_fields: Vec<String>,
+    pub schema: Arc<Schema>,
+    /// The store's bucket. All versions of a resource share one; so do both Event groups.
+    pub bucket: Arc<str>,
+    /// Set for custom resources.
+    pub custom: Option<Arc<CustomDef>>,
+}
+
+/// What a custom resource has beyond a built-in one; see the `custom` module.
+#[derive(Debug)]
+pub struct CustomDef {}
+
+impl ResourceDef {
+    pub fn gvr(&self) -> GroupVersionResource {
+        GroupVersionResource::new(self.gvk.group.as_str(), self.gvk.version.as_str(), self.plural.as_str())
+    }
+
+    pub fn resource_name(&self) -> ResourceName<'_> {
+        ResourceName { group: &self.gvk.group, plural: &self.plural }
+    }
+
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    pub fn is_custom(&self) -> bool {
+        self.custom.is_some()
+    }
+
+    pub fn has(&self, subresource: Subresource) -> bool {
+        self.subresources.contains(&subresource)
+    }
+}

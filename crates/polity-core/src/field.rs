@@ -1,0 +1,249 @@
+//! Field paths and field errors, spelled the way Kubernetes spells them.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// The path of a field inside an object: `spec.containers[0].name`, `metadata.labels[app]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldPath(String);
+
+impl FieldPath {
+    /// The object itself; prints as the empty string.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// A path that starts with one named field.
+    pub fn of(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// The field `name` of the value at this path.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() {
+            Self(name.to_owned())
+        } else {
+            Self(format!("{}.{name}", self.0))
+        }
+    }
+
+    /// The list element `index` of the value at this path.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// The map entry `key` of the value at this path.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    /// Whether this is the object itself.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is wrong with a field. The variants are the cause reasons of a Kubernetes Status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FieldErrorKind {
+    Required,
+    Invalid,
+    NotSupported,
+    Duplicate,
+    Forbidden,
+    NotFound,
+    TooLong,
+    TooMany,
+    TooFew,
+    TypeInvalid,
+    Internal,
+}
+
+impl FieldErrorKind {
+    /// The `reason` of a Status cause.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TooFew => "FieldValueTooFew",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+/// One thing wrong with one field; prints as `field: message`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FieldError {
+    pub kind: FieldErrorKind,
+    pub field: String,
+    /// The message without the field, such as `Required value: name is required`.
+    pub message: String,
+}
+
+impl FieldError {
+    fn new(kind: FieldErrorKind, field: &FieldPath, message: String) -> Self {
+        Self { kind, field: field.to_string(), message }
+    }
+
+    /// `Required value[: detail]`
+    pub fn required(field: &FieldPath, detail: &str) -> Self {
+        Self::new(FieldErrorKind::Required, field, with_detail("Required value".into(), detail))
+    }
+
+    /// `Invalid value: V[: detail]`
+    pub fn invalid(field: &FieldPath, value: &Value, detail: &str) -> Self {
+        let message = format!("Invalid value: {}", shown(value));
+        Self::new(FieldErrorKind::Invalid, field, with_detail(message, detail))
+    }
+
+    /// `Invalid value: V[: detail]` with the reason for a wrong type; V is a type name such as `"string"`.
+    pub fn type_invalid(field: &FieldPath, value: &Value, detail: &str) -> Self {
+        let message = format!("Invalid value: {}", shown(value));
+        Self::new(FieldErrorKind::TypeInvalid, field, with_detail(message, detail))
+    }
+
+    /// `Unsupported value: V: supported values: "A", "B"`
+    pub fn not_supported(field: &FieldPath, value: &Value, supported: &[&str]) -> Self {
+        let mut message = format!("Unsupported value: {}", shown(value));
+        if !supported.is_empty() {
+            let quoted: Vec<_> = supported.iter().map(|s| format!("{s:?}")).collect();
+            message = format!("{message}: supported values: {}", quoted.join(", "));
+        }
+        Self::new(FieldErrorKind::NotSupported, field, message)
+    }
+
+    /// `Duplicate value: V`
+    pub fn duplicate(field: &FieldPath, value: &Value) -> Self {
+        Self::new(FieldErrorKind::Duplicate, field, format!("Duplicate value: {}", shown(value)))
+    }
+
+    /// `Forbidden: detail`
+    pub fn forbidden(field: &FieldPath, detail: &str) -> Self {
+        Self::new(FieldErrorKind::Forbidden, field, with_detail("Forbidden".into(), detail))
+    }
+
+    /// `Not found: V`
+    pub fn not_found(field: &FieldPath, value: &Value) -> Self {
+        Self::new(FieldErrorKind::NotFound, field, format!("Not found: {}", shown(value)))
+    }
+
+    /// `Too long: may not be more than N bytes`
+    pub fn too_long(field: &FieldPath, max: usize) -> Self {
+        let message = format!("Too long: may not be more than {max} bytes");
+        Self::new(FieldErrorKind::TooLong, field, message)
+    }
+
+    /// `Too many: N: must have at most M items`
+    pub fn too_many(field: &FieldPath, actual: usize, max: usize) -> Self {
+        let plural = if max == 1 { "item" } else { "items" };
+        let message = format!("Too many: {actual}: must have at most {max} {plural}");
+        Self::new(FieldErrorKind::TooMany, field, message)
+    }
+
+    /// `Internal error: detail`
+    pub fn internal(field: &FieldPath, detail: &str) -> Self {
+        Self::new(FieldErrorKind::Internal, field, with_detail("Internal error".into(), detail))
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() {
+            write!(f, "<nil>: {}", self.message)
+        } else {
+            write!(f, "{}: {}", self.field, self.message)
+        }
+    }
+}
+
+/// Joins errors as a Status message does: one as it is, several in brackets, each once.
+pub fn join(errors: &[FieldError]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        let text = error.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+fn with_detail(message: String, detail: &str) -> String {
+    if detail.is_empty() { message } else { format!("{message}: {detail}") }
+}
+
+/// A value as an error shows it: strings quoted, everything else as JSON.
+fn shown(value: &Value) -> String {
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_print_as_kubernetes_prints_them() {
+        let path = FieldPath::of("spec").child("containers").index(0).child("name");
+        assert_eq!(path.to_string(), "spec.containers[0].name");
+        assert_eq!(FieldPath::of("metadata").child("labels").key("a/b").to_string(), "metadata.labels[a/b]");
+        assert_eq!(FieldPath::root().child("spec").to_string(), "spec");
+    }
+
+    #[test]
+    fn errors_read_as_kubernetes_errors() {
+        let field = FieldPath::of("spec").child("x");
+        let cases = [
+            (FieldError::required(&field, ""), "spec.x: Required value"),
+            (FieldError::required(&field, "why"), "spec.x: Required value: why"),
+            (FieldError::invalid(&field, &json!("v"), "bad"), "spec.x: Invalid value: \"v\": bad"),
+            (FieldError::invalid(&field, &json!(3), ""), "spec.x: Invalid value: 3"),
+            (
+                FieldError::not_supported(&field, &json!("c"), &["A", "B"]),
+                "spec.x: Unsupported value: \"c\": supported values: \"A\", \"B\"",
+            ),
+            (FieldError::duplicate(&field, &json!("c")), "spec.x: Duplicate value: \"c\""),
+            (FieldError::forbidden(&field, "no"), "spec.x: Forbidden: no"),
+            (FieldError::too_long(&field, 63), "spec.x: Too long: may not be more than 63 bytes"),
+            (FieldError::too_many(&field, 9, 8), "spec.x: Too many: 9: must have at most 8 items"),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn several_errors_are_bracketed_and_listed_once() {
+        let a = FieldError::required(&FieldPath::of("a"), "");
+        let b = FieldError::required(&FieldPath::of("b"), "");
+        assert_eq!(join(std::slice::from_ref(&a)), "a: Required value");
+        assert_eq!(join(&[a.clone(), b, a]), "[a: Required value, b: Required value]");
+    }
+}

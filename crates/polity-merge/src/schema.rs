@@ -1,0 +1,5 @@
+//! Structural schemas.
+
+/// A structural schema node.
+#[derive(Debug, Default)]
+pub struct Schema {}

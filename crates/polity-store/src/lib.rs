@@ -1,0 +1,1 @@
+//! A revisioned, durable object store with snapshots and watch history.

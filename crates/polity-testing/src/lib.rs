@@ -1,0 +1,1 @@
+//! For tests: builders, a fake clock, an in-process API server, eventually(), a client that fails on demand.

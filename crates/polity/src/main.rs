@@ -1,0 +1,3 @@
+//! The one binary: parses arguments and composes services and commands.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Whole-system scenarios: the real binary, real clients, real peers.

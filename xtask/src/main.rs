@@ -1,0 +1,3 @@
+//! Repository chores: build, test, tidy, generate, and the real Kubernetes peers.
+
+fn main() {}
