@@ -1,0 +1,163 @@
+//! What can go wrong, one enum for each operation.
+
+use std::{fmt, io, path::PathBuf, sync::Arc};
+
+use crate::{Key, Object, Revision};
+
+/// Why a store could not be opened. Nothing on disk was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process, or another store of this process, has the directory open.
+    #[error("the data directory {} is in use by another process", directory.display())]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory or a file in it cannot be written.
+    #[error("the data directory {} is not writable", directory.display())]
+    ReadOnly {
+        /// The directory.
+        directory: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// There is no space to open the store in.
+    #[error("no space left for the data directory {}", directory.display())]
+    Full {
+        /// The directory.
+        directory: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The store was written by another version of this program.
+    #[error("{} has store format {found}, this program reads format {expected}", file.display())]
+    Format {
+        /// The file.
+        file: PathBuf,
+        /// The version found.
+        found: u64,
+        /// The version this program reads and writes.
+        expected: u64,
+    },
+    /// There is a file where the store's should be, and it is something else.
+    #[error("{} is not a store", file.display())]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file was a store once and is damaged, for example cut short.
+    #[error("the store {} is damaged: {reason}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Anything else the operating system refused.
+    #[error("could not open the store in {}", directory.display())]
+    Io {
+        /// The directory.
+        directory: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// Why a write was not done.
+#[derive(thiserror::Error)]
+pub enum CommitError<I> {
+    /// The object was expected to be absent and is there.
+    #[error("{} exists already", current.key)]
+    Exists {
+        /// What is there.
+        current: Arc<Object<I>>,
+    },
+    /// Another version than the expected one is the newest, or the object is gone.
+    #[error("{key} was changed in the meantime")]
+    Changed {
+        /// The object's name.
+        key: Key,
+        /// What is there now, if anything.
+        current: Option<Arc<Object<I>>>,
+    },
+    /// There is nothing to delete.
+    #[error("{key} does not exist")]
+    Missing {
+        /// The object's name.
+        key: Key,
+    },
+    /// The object is larger than the store takes.
+    #[error("an object of {size} bytes is more than the {limit} bytes the store takes")]
+    ValueTooLarge {
+        /// The size asked for.
+        size: usize,
+        /// The largest size taken.
+        limit: usize,
+    },
+    /// A part of the key is longer than the store takes.
+    #[error("a key part of {size} bytes is more than the {limit} bytes the store takes")]
+    KeyTooLong {
+        /// The length asked for.
+        size: usize,
+        /// The greatest length taken.
+        limit: usize,
+    },
+    /// There is no space left. Reads go on, and writes work again when there is space.
+    #[error("no space left in the data directory {}", directory.display())]
+    Full {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory has become read-only.
+    #[error("the data directory {} is not writable", directory.display())]
+    ReadOnly {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The disk failed in another way. Whether the write was kept is seen by reading the object.
+    #[error("could not write to the data directory {}: {reason}", directory.display())]
+    Io {
+        /// The directory.
+        directory: PathBuf,
+        /// What the storage engine said.
+        reason: String,
+    },
+    /// The store was closed. A write that was on its way may or may not have been kept.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl<I> fmt::Debug for CommitError<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // By hand, since a derived one would ask `Debug` of every index.
+        write!(f, "CommitError({self})")
+    }
+}
+
+/// Why the past cannot be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HistoryError {
+    /// The revision is older than the history that is kept.
+    #[error("the oldest revision kept is {oldest}")]
+    Compacted {
+        /// The oldest revision that can still be asked for.
+        oldest: Revision,
+    },
+    /// The store has not reached the revision yet.
+    #[error("the newest revision is {newest}")]
+    Future {
+        /// The newest revision.
+        newest: Revision,
+    },
+}
+
+/// Why a watch has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WatchEnd {
+    /// The watcher was so slow that events it has not seen have left the history.
+    #[error("the watch fell behind the history that is kept")]
+    Lagged,
+    /// The store was closed; every event before that was handed out.
+    #[error("the store is closed")]
+    Closed,
+}

@@ -1,0 +1,324 @@
+//! The one thread that writes: it takes what waits, judges it in order, makes it durable in one transaction, and
+//! only then lets anyone see it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tracing::{error, warn};
+
+use crate::{
+    Clock, CommitError, Event, HistoryLimits, Index, Object, Revision, SizeLimits, Write,
+    engine::{Engine, Failure, Transaction},
+    record::Record,
+    state::State,
+    watch::Shared,
+};
+
+/// A transaction holds at most this many writes, so that the first of them does not wait for ever.
+const MOST_WRITES: usize = 256;
+/// And at most about this many bytes of them.
+const MOST_BYTES: usize = 16 << 20;
+/// A transaction drops at most this many events, so that a compaction after a long pause does not hold up writes.
+const MOST_DROPPED: usize = 1024;
+/// How often a store nobody writes to looks for events that are too old.
+const IDLE: Duration = Duration::from_secs(30);
+
+pub(crate) type Answer<I> = oneshot::Sender<Result<Arc<Object<I>>, CommitError<I>>>;
+
+/// A wish to forget the past up to a revision.
+pub(crate) struct Compaction<I> {
+    pub(crate) up_to: Revision,
+    pub(crate) answer: oneshot::Sender<Result<(), CommitError<I>>>,
+}
+
+/// What the writer is asked to do.
+pub(crate) enum Job<I> {
+    Commit {
+        write: Write,
+        answer: Answer<I>,
+        permit: OwnedSemaphorePermit,
+    },
+    Compact(Compaction<I>),
+    Close,
+}
+
+pub(crate) struct Writer<I: Index> {
+    pub(crate) shared: Arc<Shared<I>>,
+    pub(crate) jobs: mpsc::Receiver<Job<I>>,
+    pub(crate) engine: Engine,
+    pub(crate) history: HistoryLimits,
+    pub(crate) sizes: SizeLimits,
+    pub(crate) clock: Clock,
+    /// The number of the last transaction.
+    pub(crate) serial: u64,
+    /// A transaction that failed in a way that does not tell whether it is on disk.
+    pub(crate) in_doubt: Option<Staged<I>>,
+}
+
+/// A state that is to be made durable, and then seen.
+pub(crate) struct Staged<I> {
+    serial: u64,
+    state: State<I>,
+    events: Vec<Arc<Event<I>>>,
+}
+
+/// The writes and other jobs of one transaction.
+struct Batch<I> {
+    writes: Vec<(Write, Answer<I>, OwnedSemaphorePermit)>,
+    compact: Option<Compaction<I>>,
+    closing: bool,
+}
+
+impl<I: Index> Writer<I> {
+    pub(crate) fn run(mut self) {
+        loop {
+            let batch = match self.jobs.recv_timeout(IDLE) {
+                Ok(job) => self.gather(job),
+                Err(RecvTimeoutError::Timeout) => Batch::new(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let closing = batch.closing;
+            self.work(batch);
+            if closing {
+                return;
+            }
+        }
+    }
+
+    /// Takes what waits already; it never waits for more.
+    fn gather(&self, first: Job<I>) -> Batch<I> {
+        let mut batch = Batch::new();
+        let mut n_bytes = batch.add(first);
+        while !batch.is_complete() && n_bytes < MOST_BYTES {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            n_bytes += batch.add(job);
+        }
+        batch
+    }
+
+    fn work(&mut self, batch: Batch<I>) {
+        let Batch {
+            writes,
+            compact,
+            closing: _,
+        } = batch;
+        if let Err(failure) = self.settle() {
+            return refuse(
+                writes.into_iter().map(|(_, answer, _)| answer),
+                compact,
+                &failure,
+            );
+        }
+        let mut state = State::clone(&self.shared.state());
+        let now = self.clock.now_millis();
+        let mut events = Vec::with_capacity(writes.len());
+        let mut answers = Vec::with_capacity(writes.len());
+        // The permits are given back when the writes are answered, which is what bounds the queue.
+        let mut permits = Vec::with_capacity(writes.len());
+        for (write, answer, permit) in writes {
+            let outcome = state.apply(write, now, &self.sizes);
+            if let Ok(event) = &outcome {
+                events.push(Arc::clone(event));
+            }
+            answers.push((answer, outcome.map(|event| Arc::clone(&event.object))));
+            permits.push(permit);
+        }
+        let mut gone = state.history.enforce(&self.history, now, MOST_DROPPED);
+        if let Some(compact) = &compact {
+            gone.extend(state.history.forget(compact.up_to.min(state.revision)));
+        }
+        let is_change = !events.is_empty() || !gone.is_empty() || compact.is_some();
+        let outcome = if is_change {
+            self.commit(state, events, &gone)
+        } else {
+            Ok(())
+        };
+        match outcome {
+            Ok(()) => {
+                for (answer, outcome) in answers {
+                    // Whoever asked may have stopped waiting.
+                    let _ = answer.send(outcome);
+                }
+                if let Some(compact) = compact {
+                    let _ = compact.answer.send(Ok(()));
+                }
+            }
+            // Also those that were refused: what they were judged against did not come to be.
+            Err(failure) => refuse(
+                answers.into_iter().map(|(answer, _)| answer),
+                compact,
+                &failure,
+            ),
+        }
+    }
+
+    /// Makes a state durable and shows it.
+    fn commit(
+        &mut self,
+        state: State<I>,
+        events: Vec<Arc<Event<I>>>,
+        gone: &[Arc<Event<I>>],
+    ) -> Result<(), Failure> {
+        let staged = Staged {
+            serial: self.serial + 1,
+            state,
+            events,
+        };
+        let Err(failure) = self.engine.commit(&staged.transaction(gone)) else {
+            self.publish(staged);
+            return Ok(());
+        };
+        // The failure may have come after the transaction had reached the disk, so ask the disk.
+        let serial = staged.serial;
+        self.in_doubt = Some(staged);
+        match self.settle() {
+            Ok(()) if self.serial == serial => Ok(()),
+            Ok(()) => Err(failure),
+            Err(again) => {
+                warn!(
+                    ?failure,
+                    ?again,
+                    "the store could not be opened again after a failed write"
+                );
+                Err(failure)
+            }
+        }
+    }
+
+    /// After a failure: opens the engine again, and takes over the transaction in doubt if it is there.
+    fn settle(&mut self) -> Result<(), Failure> {
+        if let Some(serial) = self.engine.recover()? {
+            match self.in_doubt.take() {
+                Some(staged) if staged.serial == serial => self.publish(staged),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, staged: Staged<I>) {
+        self.serial = staged.serial;
+        let buckets: BTreeSet<_> = staged
+            .events
+            .iter()
+            .map(|event| Arc::clone(&event.object.key.bucket))
+            .collect();
+        self.shared.publish(staged.state, &buckets);
+    }
+}
+
+impl<I: Index> Drop for Writer<I> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            error!("the store's writer stopped by a panic");
+        }
+        // First the directory is given back, then it is said that it was.
+        self.engine = Engine::Memory;
+        self.shared.close();
+    }
+}
+
+impl<I> Staged<I> {
+    fn transaction(&self, gone: &[Arc<Event<I>>]) -> Transaction {
+        let history = &self.state.history;
+        let buckets: BTreeSet<_> = gone.iter().map(|event| &event.object.key.bucket).collect();
+        Transaction {
+            serial: self.serial,
+            newest: self.state.revision,
+            floor: history.floor(),
+            put: self
+                .events
+                .iter()
+                .map(|event| (event.revision, encode(event)))
+                .collect(),
+            remove: gone.iter().flat_map(|event| garbage(event)).collect(),
+            dropped: buckets
+                .into_iter()
+                .map(|bucket| (Arc::clone(bucket), history.dropped(bucket)))
+                .collect(),
+        }
+    }
+}
+
+impl<I> Batch<I> {
+    fn new() -> Self {
+        Self {
+            writes: Vec::new(),
+            compact: None,
+            closing: false,
+        }
+    }
+
+    /// Adds a job and returns how many bytes it will write.
+    fn add(&mut self, job: Job<I>) -> usize {
+        match job {
+            Job::Commit {
+                write,
+                answer,
+                permit,
+            } => {
+                let (crate::Change::Put(payload) | crate::Change::Delete(payload)) = &write.change;
+                let n_bytes = payload.len();
+                self.writes.push((write, answer, permit));
+                return n_bytes;
+            }
+            Job::Compact(compact) => self.compact = Some(compact),
+            Job::Close => self.closing = true,
+        }
+        0
+    }
+
+    /// A compaction comes after the writes that were before it, so it is the last of its batch.
+    fn is_complete(&self) -> bool {
+        self.closing || self.compact.is_some() || self.writes.len() >= MOST_WRITES
+    }
+}
+
+/// The versions nobody needs once an event has left the history: the one it replaced, and its own if it removed the
+/// object. Otherwise its own is the live object or the one a later event replaced.
+fn garbage<I>(event: &Event<I>) -> impl Iterator<Item = Revision> {
+    let replaced = event.previous.as_ref().map(|previous| previous.revision);
+    replaced
+        .into_iter()
+        .chain(event.deleted.then_some(event.revision))
+}
+
+fn encode<I>(event: &Event<I>) -> Vec<u8> {
+    let Object {
+        key,
+        bytes,
+        created,
+        ..
+    } = &*event.object;
+    let record = Record {
+        deleted: event.deleted,
+        at_millis: event.at_millis,
+        created: *created,
+        previous: event.previous.as_ref().map(|previous| previous.revision),
+        bucket: &key.bucket,
+        namespace: &key.namespace,
+        name: &key.name,
+        bytes,
+    };
+    record.encode()
+}
+
+fn refuse<I>(
+    answers: impl Iterator<Item = Answer<I>>,
+    compact: Option<Compaction<I>>,
+    failure: &Failure,
+) {
+    for answer in answers {
+        let _ = answer.send(Err(failure.clone().into()));
+    }
+    if let Some(compact) = compact {
+        let _ = compact.answer.send(Err(failure.clone().into()));
+    }
+}

@@ -1,0 +1,4 @@
+//! The store from outside: what it promises to the API server that stands on it.
+
+mod basics;
+mod support;
