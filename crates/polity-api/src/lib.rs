@@ -1,1 +1,16 @@
 //! CRD and wire types, one module per API group and version, with their schemas.
+//!
+//! What a user writes in a manifest is a type here, and nothing else is: engines never see a wire type, they get what
+//! is lowered from it. The `///` of a field is the help text of `kubectl explain`. [`crds`] gives the definitions to
+//! install; `cargo xtask generate` writes the same to `config/crd/`.
+
+#![expect(
+    unreachable_pub,
+    reason = "the schema derive copies each public struct into a function body"
+)]
+
+pub mod crd;
+pub mod policies;
+mod vocabulary;
+
+pub use crd::crds;

@@ -1,0 +1,235 @@
+//! The definitions to install: one for each kind, holding every version that is served.
+//!
+//! `Kind::crd()` of the derived types is the raw material. What several kinds share (printer columns) and what the
+//! derive cannot say (a field may be absent without being nullable) is put in here, so only [`crds`] is complete.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceConversion, CustomResourceDefinition,
+};
+use kube::CustomResourceExt;
+use kube::core::crd::merge_crds;
+use serde_json::{Map, Value};
+
+use crate::policies::{names, v1, v1alpha2};
+
+/// Every CustomResourceDefinition of Polity, in the order in which they are best installed.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        definition(
+            vec![v1::PolicyServer::crd(), v1alpha2::PolicyServer::crd()],
+            &server_columns(),
+        ),
+        definition(
+            vec![
+                v1::ClusterAdmissionPolicy::crd(),
+                v1alpha2::ClusterAdmissionPolicy::crd(),
+            ],
+            &policy_columns(),
+        ),
+        definition(
+            vec![v1::AdmissionPolicy::crd(), v1alpha2::AdmissionPolicy::crd()],
+            &policy_columns(),
+        ),
+        definition(
+            vec![v1::ClusterAdmissionPolicyGroup::crd()],
+            &group_columns(),
+        ),
+        definition(vec![v1::AdmissionPolicyGroup::crd()], &group_columns()),
+        definition(vec![v1::PolicyRevision::crd()], &revision_columns()),
+    ]
+}
+
+/// One definition of all versions of a kind, `v1` stored.
+fn definition(
+    versions: Vec<CustomResourceDefinition>,
+    columns: &[CustomResourceColumnDefinition],
+) -> CustomResourceDefinition {
+    let mut crd =
+        merge_crds(versions, "v1").expect("all versions of a kind share group, kind and scope");
+    crd.spec.conversion = Some(CustomResourceConversion {
+        strategy: "None".to_owned(),
+        webhook: None,
+    });
+    for version in &mut crd.spec.versions {
+        version.additional_printer_columns = Some(columns.to_vec());
+    }
+    let mut value = serde_json::to_value(&crd).expect("a definition is plain data");
+    forbid_null(&mut value);
+    serde_json::from_value(value).expect("removing a keyword keeps a definition valid")
+}
+
+/// Removes `nullable` wherever unknown fields are not kept.
+///
+/// The derive says of every optional field that it is nullable. Kubernetes then stores an explicit `null` and fills in
+/// no default for it; without the word a `null` means "absent", which is what manifests expect.
+fn forbid_null(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if !keeps_unknown_fields(fields)
+                && fields.get("nullable").is_some_and(Value::is_boolean)
+            {
+                fields.remove("nullable");
+            }
+            fields.values_mut().for_each(forbid_null);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forbid_null),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn keeps_unknown_fields(schema: &Map<String, Value>) -> bool {
+    schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
+}
+
+fn policy_columns() -> Vec<CustomResourceColumnDefinition> {
+    let mut columns = group_columns();
+    columns.insert(
+        1,
+        column(
+            "Mutating",
+            "boolean",
+            ".spec.mutating",
+            "Whether the policy may change objects",
+        ),
+    );
+    columns
+}
+
+fn group_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Policy Server",
+            "string",
+            ".spec.policyServer",
+            "The policy server that runs it",
+        ),
+        column(
+            "BackgroundAudit",
+            "boolean",
+            ".spec.backgroundAudit",
+            "Whether the background audit evaluates it",
+        ),
+        column(
+            "Mode",
+            "string",
+            ".spec.mode",
+            "What happens to a rejected request",
+        ),
+        column(
+            "Observed mode",
+            "string",
+            ".status.mode",
+            "The mode that is enforced at present",
+        ),
+        column(
+            "Status",
+            "string",
+            ".status.policyStatus",
+            "Where the policy stands",
+        ),
+        column(
+            "Phase",
+            "string",
+            ".status.phase",
+            "Where its newest generation stands",
+        ),
+        age(),
+        wide(column(
+            "Severity",
+            "string",
+            &annotation(names::POLICY_SEVERITY),
+            "How bad a violation is",
+        )),
+        wide(column(
+            "Category",
+            "string",
+            &annotation(names::POLICY_CATEGORY),
+            "What it is about",
+        )),
+    ]
+}
+
+fn server_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Replicas",
+            "string",
+            ".spec.replicas",
+            "How many replicas are wanted",
+        ),
+        column("Image", "string", ".spec.image", "The image they run"),
+    ]
+}
+
+fn revision_columns() -> Vec<CustomResourceColumnDefinition> {
+    let initialized = r#".status.conditions[?(@.type=="Initialized")].status"#;
+    vec![
+        column(
+            "Kind",
+            "string",
+            ".spec.objectReference.kind",
+            "The kind of the policy",
+        ),
+        column(
+            "Policy",
+            "string",
+            ".spec.objectReference.name",
+            "The name of the policy",
+        ),
+        column(
+            "Generation",
+            "integer",
+            ".spec.policyGeneration",
+            "The generation of the policy",
+        ),
+        column(
+            "Enabled",
+            "boolean",
+            ".spec.enabled",
+            "Whether policy servers load it",
+        ),
+        column(
+            "Initialized",
+            "string",
+            initialized,
+            "Whether its modules are in the cache",
+        ),
+        age(),
+    ]
+}
+
+fn column(
+    name: &str,
+    type_: &str,
+    json_path: &str,
+    description: &str,
+) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        name: name.to_owned(),
+        type_: type_.to_owned(),
+        json_path: json_path.to_owned(),
+        description: Some(description.to_owned()),
+        format: None,
+        priority: None,
+    }
+}
+
+fn age() -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        description: None,
+        ..column("Age", "date", ".metadata.creationTimestamp", "")
+    }
+}
+
+/// The same column, shown only with `-o wide`.
+fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        priority: Some(1),
+        ..column
+    }
+}
+
+/// The path of an annotation; the dots of its name are escaped, else each would be a step of the path.
+fn annotation(name: &str) -> String {
+    format!(".metadata.annotations['{}']", name.replace('.', r"\."))
+}

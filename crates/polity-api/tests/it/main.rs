@@ -1,0 +1,7 @@
+//! Polity's wire types, seen from outside.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod rules;
+mod samples;
+mod schema;
