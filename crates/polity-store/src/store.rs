@@ -40,7 +40,11 @@ impl<I: Index> Clone for Store<I> {
 impl<I: Index> Store<I> {
     /// Opens a store, or makes an empty one where there is none. Reads all of it into memory, so it may take a while.
     pub fn open(options: &Options) -> Result<Self, OpenError> {
-        let engine = Engine::open(&options.place)?;
+        Self::start(Engine::open(&options.place)?, options)
+    }
+
+    /// Reads what is in an engine and begins to write to it.
+    pub(crate) fn start(engine: Engine, options: &Options) -> Result<Self, OpenError> {
         let header = engine.header()?;
         let mut state = State::empty(header.newest, header.floor);
         for (bucket, dropped) in &header.dropped {

@@ -1,5 +1,8 @@
-//! The one thread that writes: it takes what waits, judges it in order, makes it durable in one transaction, and
-//! only then lets anyone see it.
+//! The one thread that writes: it takes what waits, judges it in order, makes it durable in one
+//! transaction, and only then lets anyone see it.
+
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeSet,

@@ -160,3 +160,12 @@ impl FakeClock {
 pub(crate) fn open(options: &Options) -> TestStore {
     Store::open(options).expect("a store that can be opened")
 }
+
+/// What a test that runs as a child process is told, and how long the long tests run.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test process has no flags of its own"
+)]
+pub(crate) fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
