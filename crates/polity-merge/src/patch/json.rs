@@ -1,0 +1,80 @@
+//! JSON patch (RFC 6902, P3) and merge patch (RFC 7386, P4).
+
+use json_patch::{PatchErrorKind, PatchOperation};
+use serde_json::Value;
+
+/// A JSON patch with more operations is refused.
+pub const MAX_OPERATIONS: usize = 10_000;
+
+/// What `copy` operations may add up to; a patch that doubles itself twenty times must not fill the memory.
+const MAX_COPIED_BYTES: usize = 3 << 20;
+
+/// Why a JSON patch was refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonPatchError {
+    /// The patch is not a list of operations: the request is malformed.
+    #[error("cannot decode JSON patch: {0}")]
+    Malformed(String),
+    /// The patch is larger than allowed.
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
+    TooManyOperations(usize),
+    /// The copies of the patch are larger than allowed.
+    #[error("the accumulated size of copied values exceeds the limit of {MAX_COPIED_BYTES} bytes")]
+    CopiesTooLarge,
+    /// A `test` found another value.
+    #[error("operation {operation} at {path:?}: testing value failed: test failed")]
+    TestFailed { operation: usize, path: String },
+    /// An operation points at nothing.
+    #[error("operation {operation} at {path:?}: {reason}")]
+    Inapplicable {
+        operation: usize,
+        path: String,
+        reason: String,
+    },
+}
+
+/// Applies a JSON patch. After an error `document` is of no use.
+pub fn json_patch(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> {
+    let Value::Array(operations) = patch else {
+        return Err(JsonPatchError::Malformed(
+            "a JSON patch is a list of operations".to_owned(),
+        ));
+    };
+    if operations.len() > MAX_OPERATIONS {
+        return Err(JsonPatchError::TooManyOperations(operations.len()));
+    }
+    let operations: Vec<PatchOperation> = serde::Deserialize::deserialize(patch)
+        .map_err(|error: serde_json::Error| JsonPatchError::Malformed(error.to_string()))?;
+    let mut copied = 0;
+    for (index, operation) in operations.iter().enumerate() {
+        if let PatchOperation::Copy(copy) = operation {
+            copied += copy
+                .from
+                .resolve(document)
+                .map_or(0, |value| value.to_string().len());
+            if copied > MAX_COPIED_BYTES {
+                return Err(JsonPatchError::CopiesTooLarge);
+            }
+        }
+        json_patch::patch_unsafe(document, std::slice::from_ref(operation)).map_err(|error| {
+            let path = operation.path().to_string();
+            match error.kind {
+                PatchErrorKind::TestFailed => JsonPatchError::TestFailed {
+                    operation: index,
+                    path,
+                },
+                other => JsonPatchError::Inapplicable {
+                    operation: index,
+                    path,
+                    reason: other.to_string(),
+                },
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Applies a merge patch.
+pub fn merge_patch(document: &mut Value, patch: &Value) {
+    json_patch::merge(document, patch);
+}

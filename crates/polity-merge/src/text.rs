@@ -1,0 +1,122 @@
+//! Values as Kubernetes prints them in messages: Go's `%v` and `%q`.
+
+use std::fmt::Write;
+
+use serde_json::{Number, Value};
+
+/// A JSON number as the real server holds it: an int64 when it fits, otherwise a float64.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Num {
+    Int(i64),
+    Float(f64),
+}
+
+impl Num {
+    pub(crate) fn of(number: &Number) -> Self {
+        match number.as_i64() {
+            Some(int) => Self::Int(int),
+            None => Self::Float(number.as_f64().unwrap_or(f64::INFINITY)),
+        }
+    }
+
+    pub(crate) fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(int) => int as f64,
+            Self::Float(float) => float,
+        }
+    }
+
+    /// The number as `%v` prints it.
+    pub(crate) fn shown(self) -> String {
+        match self {
+            Self::Int(int) => int.to_string(),
+            Self::Float(float) => float_text(float),
+        }
+    }
+
+    /// The number without an exponent, as `strconv.FormatFloat(f, 'f', -1, 64)` prints it.
+    pub(crate) fn plain(self) -> String {
+        match self {
+            Self::Int(int) => int.to_string(),
+            Self::Float(float) => float.to_string(),
+        }
+    }
+}
+
+/// A float as `%v` prints it: shortest digits, with an exponent below 1e-4 and from 1e21.
+pub(crate) fn float_text(float: f64) -> String {
+    let scientific = format!("{float:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..21).contains(&exponent) && float != 0.0 => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{mantissa}e{sign}{:02}", exponent.abs())
+        }
+        _ => float.to_string(),
+    }
+}
+
+/// A string as `%q` prints it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if u32::from(c) < 0x20 || u32::from(c) == 0x7f => {
+                let _ = write!(out, "\\x{:02x}", u32::from(c));
+            }
+            c if c.is_control() || c == '\u{feff}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A value as a field error shows it: scalars as Go prints them, everything else as JSON.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Number(number) => Num::of(number).shown(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_print_as_go_prints_them() {
+        let cases = [
+            (11.0, "11"),
+            (0.5, "0.5"),
+            (0.0, "0"),
+            (-0.000_01, "-1e-05"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (1.5e300, "1.5e+300"),
+        ];
+        for (float, expected) in cases {
+            assert_eq!(float_text(float), expected);
+        }
+    }
+
+    #[test]
+    fn strings_are_quoted_as_go_quotes_them() {
+        assert_eq!(quoted("a\"b\\\n\u{1}é"), "\"a\\\"b\\\\\\n\\x01é\"");
+    }
+}
