@@ -1,1 +1,21 @@
-//! The shell kit every process stands on: client, argument groups, admin port, logs, metrics, TLS reload, clock, leases, guarded writes, shutdown.
+//! The shell kit every process stands on: client, argument groups, admin port, logs, metrics,
+//! TLS reload, clock, leases, guarded writes, shutdown.
+//!
+//! Everything that is process-wide lives here and nowhere else: the environment ([`env`]), the
+//! clock ([`clock`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
+//! ([`tls::install_provider`]). The rest of the project takes handles and values.
+
+pub mod args;
+pub mod clock;
+pub mod dirs;
+pub mod env;
+pub mod logs;
+pub mod serve;
+pub mod shutdown;
+pub mod tls;
+
+pub use clock::{Clock, Moment};
+pub use shutdown::{Shutdown, Tasks};
+
+/// The version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,81 @@
+//! Every environment variable the project knows, and the one place that reads the environment.
+//!
+//! Most belong to a flag, which clap fills; the reference's name where it gives one
+//! (`KUBEWARDEN_…`), else `POLITY_…`. The few without a flag are read here.
+
+use std::ffi::OsString;
+
+macro_rules! variables {
+    ($($(#[doc = $help:literal])+ $name:ident = $value:literal;)+) => {
+        $($(#[doc = $help])+ pub const $name: &str = $value;)+
+
+        /// All variables with their help, in the order of this file; the reference page is
+        /// made from it.
+        pub const ALL: &[Variable] = &[
+            $(Variable { name: $name, help: concat!($($help),+) },)+
+        ];
+    };
+}
+
+/// A variable and what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence or two.
+    pub help: &'static str,
+}
+
+variables! {
+    /// The kubeconfig files to read, as kubectl knows it (`--kubeconfig`).
+    KUBECONFIG = "KUBECONFIG";
+    /// The kubeconfig context to use (`--context`).
+    CONTEXT = "POLITY_CONTEXT";
+    /// The user to act as (`--as`).
+    AS = "POLITY_AS";
+    /// The groups to act as, separated by commas (`--as-group`).
+    AS_GROUP = "POLITY_AS_GROUP";
+    /// Where live, ready and metrics are served (`--admin-listen`).
+    ADMIN_LISTEN = "POLITY_ADMIN_LISTEN";
+    /// The serving certificate chain in PEM (`--cert-file`).
+    CERT_FILE = "KUBEWARDEN_CERT_FILE";
+    /// The serving certificate's private key in PEM (`--key-file`).
+    KEY_FILE = "KUBEWARDEN_KEY_FILE";
+    /// The authorities of client certificates in PEM, separated by commas (`--client-ca-file`).
+    CLIENT_CA_FILE = "KUBEWARDEN_CLIENT_CA_FILE";
+    /// How much is logged: a level, or filter directives (`--log-level`).
+    LOG_LEVEL = "KUBEWARDEN_LOG_LEVEL";
+    /// How log lines look: text or json (`--log-fmt`).
+    LOG_FMT = "KUBEWARDEN_LOG_FMT";
+    /// No colours when set to anything, see no-color.org.
+    NO_COLOR = "NO_COLOR";
+    /// The base of the user's data directory, see the XDG base directory specification.
+    XDG_DATA_HOME = "XDG_DATA_HOME";
+    /// The user's home directory.
+    HOME = "HOME";
+}
+
+/// The value of a variable that has no flag; an empty one counts as not set.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
+pub(crate) fn read(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_variable_stands_once_and_has_help() {
+        let names: BTreeSet<&str> = ALL.iter().map(|variable| variable.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for variable in ALL {
+            assert!(variable.help.trim().ends_with('.'), "{}", variable.name);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Logs: `tracing` lines on stderr, as text for people or JSON for machines.
+
+use std::io::IsTerminal;
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::env;
+
+/// How much is logged, and how it looks.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Logs")]
+pub struct LogArgs {
+    /// How much to log: trace, debug, info, warn, error, or directives such as
+    /// `info,polity_apiserver=debug`
+    #[arg(long, env = env::LOG_LEVEL, value_name = "LEVEL", default_value = "info", global = true)]
+    pub log_level: LogFilter,
+
+    /// How log lines look
+    #[arg(
+        long,
+        visible_alias = "log-format",
+        env = env::LOG_FMT,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        global = true
+    )]
+    pub log_fmt: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// A level or a list of filter directives that was found to be well-formed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFilter(String);
+
+/// A filter that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+#[error("not a log level or filter: {reason}")]
+pub struct BadLogFilter {
+    reason: String,
+}
+
+impl FromStr for LogFilter {
+    type Err = BadLogFilter;
+
+    fn from_str(text: &str) -> Result<Self, BadLogFilter> {
+        match EnvFilter::builder().parse(text) {
+            // An unknown level reads as the name of a target, which is never what was meant.
+            Ok(_)
+                if !text.contains(['=', ','])
+                    && text.parse::<tracing::level_filters::LevelFilter>().is_err() =>
+            {
+                Err(BadLogFilter {
+                    reason: format!("unknown level {text:?}"),
+                })
+            }
+            Ok(_) => Ok(Self(text.to_owned())),
+            Err(error) => Err(BadLogFilter {
+                reason: error.to_string(),
+            }),
+        }
+    }
+}
+
+/// Somebody else has set up logging in this process.
+#[derive(Debug, thiserror::Error)]
+#[error("logging is already set up")]
+pub struct AlreadyInitialised(#[source] tracing_subscriber::util::TryInitError);
+
+impl LogArgs {
+    /// Sets up logging to stderr for the whole process, once. Colours only on a terminal, and
+    /// never with `NO_COLOR`.
+    pub fn init(&self) -> Result<(), AlreadyInitialised> {
+        let colours = std::io::stderr().is_terminal() && env::read(env::NO_COLOR).is_none();
+        let subscriber = self.subscriber(colours, std::io::stderr);
+        subscriber.try_init().map_err(AlreadyInitialised)
+    }
+
+    fn subscriber<W>(&self, colours: bool, writer: W) -> Box<dyn tracing::Subscriber + Send + Sync>
+    where
+        W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    {
+        let filter = EnvFilter::builder().parse_lossy(&self.log_level.0);
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(writer)
+            .with_ansi(colours);
+        match self.log_fmt {
+            LogFormat::Text => Box::new(builder.finish()),
+            LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Captured(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Captured {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is written for one debug and one info line.
+    fn written(level: &str, log_fmt: LogFormat, colours: bool) -> String {
+        let captured = Captured::default();
+        let writer = captured.clone();
+        let args = LogArgs {
+            log_level: level.parse().unwrap(),
+            log_fmt,
+        };
+        let subscriber = args.subscriber(colours, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!("skipped");
+            tracing::info!(policy = "p", "wave promoted");
+        });
+        String::from_utf8(captured.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn lines_look_as_asked() {
+        let text = written("info", LogFormat::Text, false);
+        assert!(
+            text.contains("INFO")
+                && text.contains("wave promoted")
+                && text.contains("policy=\"p\""),
+            "{text}"
+        );
+        assert!(
+            !text.contains("skipped") && !text.contains('\u{1b}'),
+            "{text}"
+        );
+
+        let coloured = written("info", LogFormat::Text, true);
+        assert!(coloured.contains('\u{1b}'), "{coloured}");
+
+        let debug = written("warn,polity_runtime=debug", LogFormat::Text, false);
+        assert!(debug.contains("skipped"), "{debug}");
+
+        let json: serde_json::Value =
+            serde_json::from_str(&written("info", LogFormat::Json, false)).unwrap();
+        assert_eq!(json["message"], "wave promoted");
+        assert_eq!(json["policy"], "p");
+        assert_eq!(json["level"], "INFO");
+    }
+
+    #[test]
+    fn filters_are_checked_when_parsed() {
+        for good in [
+            "info",
+            "TRACE",
+            "off",
+            "warn,polity_store=debug",
+            "polity_store=trace",
+        ] {
+            assert!(good.parse::<LogFilter>().is_ok(), "{good}");
+        }
+        for bad in ["loud", "a=b=c", "polity_store=loud", ""] {
+            assert!(bad.parse::<LogFilter>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Stopping: one token tree for the process, and owners that notice when a task ends.
+//!
+//! A [`Shutdown`] says "stop" to everything below it. [`Tasks`] owns what was spawned: a task
+//! that ends before it was told to, or panics, is logged and stops the rest, so that no process
+//! goes on with a part of it dead.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::{AbortHandle, JoinError};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::task::TaskTracker;
+use tracing::{debug, error, info};
+
+use crate::clock::Clock;
+
+/// A handle that tells when to stop. Clones are the same handle; children stop with their
+/// parent, not the other way round.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    token: CancellationToken,
+}
+
+impl Shutdown {
+    /// A shutdown that happens when somebody triggers it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A shutdown that SIGINT and SIGTERM trigger. A second signal ends the process at once:
+    /// whoever presses Ctrl-C twice does not want to wait for the drain.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn on_signals() -> io::Result<Self> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let shutdown = Self::new();
+        let first = shutdown.clone();
+        tokio::spawn(async move {
+            let (name, _) = next_signal(&mut interrupt, &mut terminate).await;
+            info!(signal = name, "stopping");
+            first.trigger();
+            let (_, number) = next_signal(&mut interrupt, &mut terminate).await;
+            exit_now(128 + number);
+        });
+        Ok(shutdown)
+    }
+
+    /// A shutdown below this one.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self {
+            token: self.token.child_token(),
+        }
+    }
+
+    /// Says stop.
+    pub fn trigger(&self) {
+        self.token.cancel();
+    }
+
+    /// Whether it is time to stop.
+    pub fn is_triggered(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Waits for the time to stop. The future owns what it needs.
+    pub fn triggered(&self) -> WaitForCancellationFutureOwned {
+        self.token.clone().cancelled_owned()
+    }
+
+    /// Runs a future until it is done or it is time to stop, whichever comes first.
+    pub async fn run_until<F: Future>(&self, future: F) -> Option<F::Output> {
+        self.token.run_until_cancelled(future).await
+    }
+}
+
+async fn next_signal(
+    interrupt: &mut tokio::signal::unix::Signal,
+    terminate: &mut tokio::signal::unix::Signal,
+) -> (&'static str, i32) {
+    tokio::select! {
+        _ = interrupt.recv() => ("SIGINT", SignalKind::interrupt().as_raw_value()),
+        _ = terminate.recv() => ("SIGTERM", SignalKind::terminate().as_raw_value()),
+    }
+}
+
+#[expect(
+    clippy::exit,
+    reason = "the second signal means now, whatever is still running"
+)]
+fn exit_now(code: i32) -> ! {
+    std::process::exit(code)
+}
+
+/// How a task came to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskEnd {
+    /// It returned although nobody had said stop.
+    #[error("task {task} ended by itself")]
+    Early {
+        /// The task.
+        task: &'static str,
+    },
+    /// It returned an error.
+    #[error("task {task} failed")]
+    Failed {
+        /// The task.
+        task: &'static str,
+        /// Its error.
+        #[source]
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It panicked.
+    #[error("task {task} panicked: {message}")]
+    Panicked {
+        /// The task.
+        task: &'static str,
+        /// What the panic said.
+        message: String,
+    },
+    /// It had not stopped when patience ran out, and was aborted.
+    #[error("task {task} did not stop in time")]
+    Stuck {
+        /// The task.
+        task: &'static str,
+    },
+}
+
+/// The owner of spawned tasks. Clones are the same owner.
+#[derive(Debug, Clone)]
+pub struct Tasks {
+    shutdown: Shutdown,
+    tracker: TaskTracker,
+    book: Arc<Mutex<Book>>,
+}
+
+/// What is running, and what went wrong.
+#[derive(Debug, Default)]
+struct Book {
+    next_id: u64,
+    running: BTreeMap<u64, (&'static str, AbortHandle)>,
+    ends: Vec<TaskEnd>,
+}
+
+impl Tasks {
+    /// An owner whose tasks stop with `shutdown`, and which triggers it when one ends too soon.
+    pub fn new(shutdown: Shutdown) -> Self {
+        Self {
+            shutdown,
+            tracker: TaskTracker::new(),
+            book: Arc::default(),
+        }
+    }
+
+    /// The shutdown that the tasks obey.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+
+    /// Spawns a task that must run until the shutdown: its end before then stops everything.
+    pub fn spawn<F, E>(&self, task: &'static str, future: F)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+    {
+        self.own(task, true, future);
+    }
+
+    /// Spawns a task that may end when its work is done; a failure or panic of it stops
+    /// everything all the same.
+    pub fn spawn_finite<F, E>(&self, task: &'static str, future: F)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+    {
+        self.own(task, false, future);
+    }
+
+    fn own<F, E>(&self, task: &'static str, is_endless: bool, future: F)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+    {
+        let inner = tokio::spawn(future);
+        let id = self.book(|book| {
+            book.next_id += 1;
+            book.running
+                .insert(book.next_id, (task, inner.abort_handle()));
+            book.next_id
+        });
+        let owner = self.clone();
+        self.tracker.spawn(async move {
+            let end = match inner.await {
+                Ok(Ok(())) if is_endless && !owner.shutdown.is_triggered() => {
+                    Some(TaskEnd::Early { task })
+                }
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(TaskEnd::Failed {
+                    task,
+                    error: error.into(),
+                }),
+                Err(error) if error.is_cancelled() => None,
+                Err(error) => Some(TaskEnd::Panicked {
+                    task,
+                    message: panic_message(error),
+                }),
+            };
+            owner.note(id, task, end);
+        });
+    }
+
+    fn note(&self, id: u64, task: &'static str, end: Option<TaskEnd>) {
+        debug!(task, "task ended");
+        if let Some(end) = &end {
+            error!(
+                error = end as &dyn std::error::Error,
+                "stopping because a task ended"
+            );
+            self.shutdown.trigger();
+        }
+        self.book(|book| {
+            book.running.remove(&id);
+            book.ends.extend(end);
+        });
+    }
+
+    /// Waits for all tasks after the shutdown; those still running `patience` after it are
+    /// aborted. Answers what went wrong, in the order it did.
+    pub async fn finish(self, clock: &Clock, patience: Duration) -> Vec<TaskEnd> {
+        self.shutdown.triggered().await;
+        self.tracker.close();
+        tokio::select! {
+            () = self.tracker.wait() => {}
+            () = clock.sleep(patience) => {
+                self.book(|book| {
+                    for (task, handle) in book.running.values() {
+                        handle.abort();
+                        book.ends.push(TaskEnd::Stuck { task });
+                    }
+                });
+                self.tracker.wait().await;
+            }
+        }
+        self.book(|book| std::mem::take(&mut book.ends))
+    }
+
+    fn book<T>(&self, edit: impl FnOnce(&mut Book) -> T) -> T {
+        // Nothing panics while it holds the book; if it did, the book would still be whole.
+        edit(&mut self.book.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn panic_message(error: JoinError) -> String {
+    let panic = error.into_panic();
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn owner() -> (Clock, Shutdown, Tasks) {
+        let shutdown = Shutdown::new();
+        (
+            Clock::manual(jiff::Timestamp::UNIX_EPOCH),
+            shutdown.clone(),
+            Tasks::new(shutdown),
+        )
+    }
+
+    fn said(ends: &[TaskEnd]) -> Vec<String> {
+        ends.iter().map(ToString::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn children_stop_with_their_parent_only() {
+        let parent = Shutdown::new();
+        let (child, sibling) = (parent.child(), parent.child());
+        child.trigger();
+        assert!(child.is_triggered() && !parent.is_triggered() && !sibling.is_triggered());
+        parent.trigger();
+        sibling.triggered().await;
+        assert_eq!(sibling.run_until(std::future::pending::<()>()).await, None);
+    }
+
+    #[tokio::test]
+    async fn obedient_tasks_end_without_a_word() {
+        let (clock, shutdown, tasks) = owner();
+        let until = shutdown.triggered();
+        tasks.spawn("endless", async move {
+            until.await;
+            Ok::<_, Infallible>(())
+        });
+        tasks.spawn_finite("finite", async { Ok::<_, Infallible>(()) });
+        shutdown.trigger();
+        assert!(tasks.finish(&clock, PATIENCE).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_ends_stops_the_rest() {
+        let boom = |what: &'static str| async move {
+            match what {
+                "ends" => Ok(()),
+                "fails" => Err("no luck"),
+                _ => panic!("oh {what}"),
+            }
+        };
+        for (what, expected) in [
+            ("ends", "task watch ended by itself"),
+            ("fails", "task watch failed"),
+            ("panics", "task watch panicked: oh panics"),
+        ] {
+            let (clock, shutdown, tasks) = owner();
+            let until = shutdown.triggered();
+            tasks.spawn("other", async move {
+                until.await;
+                Ok::<_, Infallible>(())
+            });
+            tasks.spawn("watch", boom(what));
+            assert_eq!(said(&tasks.finish(&clock, PATIENCE).await), [expected]);
+        }
+    }
+
+    #[tokio::test]
+    async fn stuck_tasks_are_aborted() {
+        let (clock, shutdown, tasks) = owner();
+        tasks.spawn("deaf", std::future::pending::<Result<(), Infallible>>());
+        shutdown.trigger();
+        let finished = tokio::spawn({
+            let clock = clock.clone();
+            async move { tasks.finish(&clock, PATIENCE).await }
+        });
+        clock.wait_for_sleepers(1).await;
+        clock.advance(PATIENCE);
+        assert_eq!(
+            said(&finished.await.unwrap()),
+            ["task deaf did not stop in time"]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_signal_triggers_the_shutdown() {
+        let shutdown = Shutdown::on_signals().unwrap();
+        let own_pid = std::process::id().to_string();
+        let sent = tokio::process::Command::new("kill")
+            .args(["-TERM", &own_pid])
+            .status()
+            .await;
+        assert!(sent.unwrap().success());
+        shutdown.triggered().await;
+    }
+}
