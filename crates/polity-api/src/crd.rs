@@ -39,6 +39,31 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
+/// A definition as a manifest, the way it stands in `config/crd/`.
+pub fn to_yaml(crd: &CustomResourceDefinition) -> String {
+    let mut value = serde_json::to_value(crd).expect("a definition is plain data");
+    whole_numbers(&mut value);
+    let body = serde_saphyr::to_string(&value).expect("JSON is always writable as YAML");
+    format!("# Written by `cargo xtask generate`.\n{body}")
+}
+
+/// Writes bounds as people do, `30` and not `30.0`: the typed form holds every bound as a float.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Number(number) => {
+            if let Some(float) = number
+                .as_f64()
+                .filter(|float| number.is_f64() && float.fract() == 0.0)
+            {
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 /// One definition of all versions of a kind, `v1` stored.
 fn definition(
     versions: Vec<CustomResourceDefinition>,

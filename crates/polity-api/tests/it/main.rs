@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod manifests;
 mod rules;
 mod samples;
 mod schema;

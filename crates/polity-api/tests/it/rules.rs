@@ -37,7 +37,7 @@ fn policy(server: &str, mode: &str, timeout_eval: Option<i32>) -> Value {
     spec
 }
 
-fn group(policies: Value) -> Value {
+fn group(policies: &Value) -> Value {
     json!({
         "expression": "a()", "message": "no", "rules": [], "policies": policies,
         "policyServer": "default", "mode": "protect", "timeoutSeconds": 10,
@@ -106,7 +106,7 @@ fn policy_server_and_mode_on_update() {
         }
         for kind in ["AdmissionPolicyGroup", "ClusterAdmissionPolicyGroup"] {
             let with = |server, mode| {
-                let mut spec = group(json!({"a": {"module": "m"}}));
+                let mut spec = group(&json!({"a": {"module": "m"}}));
                 (spec["policyServer"], spec["mode"]) = (json!(server), json!(mode));
                 spec
             };
@@ -158,7 +158,7 @@ fn members_of_groups() {
     ];
     for (name, policies, word) in cases {
         for kind in ["AdmissionPolicyGroup", "ClusterAdmissionPolicyGroup"] {
-            check(kind, name, group(policies.clone()), None, word);
+            check(kind, name, group(&policies), None, word);
         }
     }
 }
