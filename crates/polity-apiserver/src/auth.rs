@@ -1,8 +1,35 @@
 //! Who is asking, and may they.
+//!
+//! Everything here is a function of values: the caller brings the request's credentials, the objects
+//! looked up, the time and the randomness, and gets an answer or the error to send.
+
+pub mod authn;
+pub mod authorize;
+pub mod bootstrap;
+pub mod impersonate;
+pub mod rbac;
+pub mod reviews;
+pub mod secret;
+pub mod service_account;
+pub mod token;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use authn::{Authenticated, Authenticator, Credentials};
+pub use authorize::{AuthorizationMode, Authorizer, Decision};
+pub use rbac::Roles;
+pub use secret::Secret;
+
+/// The user of a request without credentials.
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of everyone whose credentials were checked.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everyone else.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group that may do everything, whatever the roles say.
+pub const MASTERS: &str = "system:masters";
 
 /// The user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +42,22 @@ pub struct UserInfo {
     pub groups: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl UserInfo {
+    /// The user of a request without credentials.
+    pub fn anonymous() -> Self {
+        Self {
+            username: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Whether the user is in this group.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
 }
 
 /// What is asked of the authorizer.
