@@ -1,5 +1,10 @@
 //! The table of kinds: what the generic engine must know about a resource it serves.
 
+pub mod builtin;
+pub mod normalise;
+pub mod schemas;
+mod wire;
+
 use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, GroupVersionResource};
