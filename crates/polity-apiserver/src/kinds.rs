@@ -1,7 +1,11 @@
 //! The table of kinds: what the generic engine must know about a resource it serves.
 
 pub mod builtin;
+pub mod create;
+pub mod defaults;
+pub mod events;
 pub mod normalise;
+pub mod protobuf;
 pub mod schemas;
 mod wire;
 

@@ -50,8 +50,10 @@ pub(crate) struct Field {
     pub(crate) presence: Presence,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Message {
+    /// Package, version and type: `core.v1.PodSpec`.
+    pub(crate) name: &'static str,
     pub(crate) fields: Vec<Field>,
 }
 
@@ -90,6 +92,11 @@ impl WireTable {
         self.by_name.get(format!("{package}.{}.{}", gvk.version, gvk.kind).as_str()).copied()
     }
 
+    #[cfg(test)]
+    pub(crate) fn by_type(&self, name: &str) -> Option<&Message> {
+        self.by_name.get(name).map(|id| self.message(*id))
+    }
+
     fn parse(text: &'static str) -> Self {
         let mut table = Self::default();
         let mut current = MessageId(0);
@@ -119,7 +126,7 @@ impl WireTable {
     fn intern(&mut self, name: &'static str) -> MessageId {
         let messages = &mut self.messages;
         *self.by_name.entry(name).or_insert_with(|| {
-            messages.push(Message::default());
+            messages.push(Message { name, fields: Vec::new() });
             MessageId(messages.len() - 1)
         })
     }
