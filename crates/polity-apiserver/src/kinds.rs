@@ -1,5 +1,14 @@
 //! The table of kinds: what the generic engine must know about a resource it serves.
 
+pub mod builtin;
+pub mod create;
+pub mod defaults;
+pub mod events;
+pub mod normalise;
+pub mod protobuf;
+pub mod schemas;
+mod wire;
+
 use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, GroupVersionResource};
