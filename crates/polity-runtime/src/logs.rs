@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::str::FromStr;
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -56,16 +57,14 @@ impl FromStr for LogFilter {
     type Err = BadLogFilter;
 
     fn from_str(text: &str) -> Result<Self, BadLogFilter> {
+        // An unknown level alone reads as the name of a target, which is never what was meant.
+        let is_bare = !text.contains(['=', ',']);
+        if text.is_empty() || is_bare && text.parse::<LevelFilter>().is_err() {
+            return Err(BadLogFilter {
+                reason: format!("unknown level {text:?}"),
+            });
+        }
         match EnvFilter::builder().parse(text) {
-            // An unknown level reads as the name of a target, which is never what was meant.
-            Ok(_)
-                if !text.contains(['=', ','])
-                    && text.parse::<tracing::level_filters::LevelFilter>().is_err() =>
-            {
-                Err(BadLogFilter {
-                    reason: format!("unknown level {text:?}"),
-                })
-            }
             Ok(_) => Ok(Self(text.to_owned())),
             Err(error) => Err(BadLogFilter {
                 reason: error.to_string(),
