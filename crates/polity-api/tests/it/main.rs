@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod manifests;
+mod real;
 mod rules;
 mod samples;
 mod schema;

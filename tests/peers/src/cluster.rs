@@ -1,0 +1,309 @@
+//! A real Kubernetes control plane on loopback: etcd, kube-apiserver, kube-controller-manager.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::certificates::{Certificates, Pair, write_secret};
+use crate::process::{Lifetime, Process};
+use crate::tools::Tool;
+
+/// Services get addresses of loopback: nothing outside this machine can have them.
+const SERVICE_RANGE: &str = "127.96.0.0/16";
+/// The address of the Service `kubernetes`.
+const SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 96, 0, 1));
+
+const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
+    serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
+
+/// Between two looks at a server that is not ready yet.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Two minutes: a loaded machine of two cores needs ten seconds.
+const LOOKS: u32 = 1200;
+/// A free port may be taken by another before its new owner binds it.
+const ATTEMPTS: u32 = 3;
+
+/// A running control plane. It ends when this is dropped, and when our process ends in whatever way.
+#[derive(Debug)]
+pub struct Cluster {
+    processes: Vec<Process>,
+    url: String,
+    kubeconfig: PathBuf,
+    kubectl: PathBuf,
+    folder: Option<TempDir>,
+}
+
+impl Cluster {
+    /// Starts one in a folder of its own and waits until it is ready, some five seconds.
+    pub fn start() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("polity-peers-").tempdir()?;
+        let mut cluster = Self::start_in(folder.path(), Lifetime::Ours)?;
+        cluster.folder = Some(folder);
+        Ok(cluster)
+    }
+
+    pub(crate) fn start_in(folder: &Path, lifetime: Lifetime) -> Result<Self> {
+        let programs = Tool::Kubernetes
+            .find()
+            .map_err(|missing| anyhow!("{}; run: {}", missing.why, missing.mend))?;
+        let mut last_error = anyhow!("not tried");
+        for attempt in 0..ATTEMPTS {
+            match Self::attempt(&programs, &folder.join(attempt.to_string()), lifetime) {
+                Ok(cluster) => return Ok(cluster),
+                Err(error) => last_error = error,
+            }
+        }
+        Err(last_error.context("starting a real Kubernetes"))
+    }
+
+    fn attempt(programs: &Path, folder: &Path, lifetime: Lifetime) -> Result<Self> {
+        let [etcd_port, peer_port, api_port] = free_ports()?;
+        let certificates = Certificates::create(
+            &folder.join("pki"),
+            &[Ipv4Addr::LOCALHOST.into(), SERVICE_ADDRESS],
+        )?;
+        let url = format!("https://127.0.0.1:{api_port}");
+        let kubeconfig = folder.join("kubeconfig");
+        write_kubeconfig(&kubeconfig, &url, &certificates, &certificates.admin)?;
+        let manager_kubeconfig = folder.join("controller-manager.kubeconfig");
+        write_kubeconfig(
+            &manager_kubeconfig,
+            &url,
+            &certificates,
+            &certificates.controller_manager,
+        )?;
+
+        let start = |name: &str, flags: Vec<OsString>| {
+            Process::start(&programs.join(name), &flags, &folder.join("logs"), lifetime)
+        };
+        let mut cluster = Self {
+            processes: Vec::new(),
+            url,
+            kubeconfig,
+            kubectl: programs.join("kubectl"),
+            folder: None,
+        };
+        cluster
+            .processes
+            .push(start("etcd", etcd_flags(folder, etcd_port, peer_port))?);
+        cluster.processes.push(start(
+            "kube-apiserver",
+            server_flags(folder, &certificates, etcd_port, api_port),
+        )?);
+        let outcome = cluster.wait(&["get", "--raw", "/readyz"]).and_then(|()| {
+            cluster.processes.push(start(
+                "kube-controller-manager",
+                manager_flags(&manager_kubeconfig, &certificates),
+            )?);
+            // Pods cannot be created before their account is there.
+            cluster.wait(&["get", "serviceaccount", "default", "--namespace", "default"])
+        });
+        match outcome {
+            Ok(()) => Ok(cluster),
+            Err(error) => {
+                end_detached(&cluster, lifetime);
+                Err(error)
+            }
+        }
+    }
+
+    /// Where the API server listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A kubeconfig with the admin's credentials.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The kubectl of the same release.
+    pub fn kubectl(&self) -> &Path {
+        &self.kubectl
+    }
+
+    /// The programs with their process ids.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.processes
+            .iter()
+            .map(|process| (process.name(), process.id()))
+    }
+
+    /// Repeats a kubectl command until it succeeds or one of the programs has ended.
+    fn wait(&mut self, arguments: &[&str]) -> Result<()> {
+        let mut last_words = String::new();
+        for _ in 0..LOOKS {
+            for process in &mut self.processes {
+                if let Some(status) = process.ended() {
+                    bail!(
+                        "{} ended with {status}:\n{}",
+                        process.name(),
+                        process.last_words()
+                    );
+                }
+            }
+            let output = self.run_kubectl(arguments)?;
+            if output.status.success() {
+                return Ok(());
+            }
+            last_words = String::from_utf8_lossy(&output.stderr).into_owned();
+            std::thread::sleep(PAUSE);
+        }
+        bail!(
+            "kubectl {} never succeeded: {last_words}",
+            arguments.join(" ")
+        )
+    }
+
+    fn run_kubectl(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = Command::new(&self.kubectl);
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(arguments)
+            .stdin(Stdio::null());
+        command
+            .output()
+            .with_context(|| format!("running {}", self.kubectl.display()))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // The store last: a server that has lost it fills its log with complaints.
+        while let Some(process) = self.processes.pop() {
+            drop(process);
+        }
+        drop(self.folder.take());
+    }
+}
+
+/// What a failed attempt has set free ends with it; what is ours ends by being dropped.
+fn end_detached(cluster: &Cluster, lifetime: Lifetime) {
+    if lifetime == Lifetime::Detached {
+        for (_, id) in cluster.processes() {
+            crate::detached::signal(id, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+fn free_ports() -> Result<[u16; 3]> {
+    // All held at once, else one port could be handed out twice.
+    let listeners = [bind()?, bind()?, bind()?];
+    let mut ports = [0; 3];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
+}
+
+fn bind() -> Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")
+}
+
+fn etcd_flags(folder: &Path, client_port: u16, peer_port: u16) -> Vec<OsString> {
+    let client = format!("http://127.0.0.1:{client_port}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    vec![
+        flag("data-dir", folder.join("etcd")),
+        flag("name", "peers"),
+        flag("listen-client-urls", &client),
+        flag("advertise-client-urls", &client),
+        flag("listen-peer-urls", &peer),
+        flag("initial-advertise-peer-urls", &peer),
+        flag("initial-cluster", format!("peers={peer}")),
+        flag("log-level", "warn"),
+        // The data end with the cluster.
+        "--unsafe-no-fsync".into(),
+    ]
+}
+
+fn server_flags(
+    folder: &Path,
+    certificates: &Certificates,
+    etcd_port: u16,
+    api_port: u16,
+) -> Vec<OsString> {
+    vec![
+        flag("etcd-servers", format!("http://127.0.0.1:{etcd_port}")),
+        flag("bind-address", "127.0.0.1"),
+        flag("advertise-address", "127.0.0.1"),
+        // The other types refuse a loopback address.
+        flag("endpoint-reconciler-type", "none"),
+        flag("secure-port", api_port.to_string()),
+        flag("cert-dir", folder.join("pki")),
+        flag("tls-cert-file", &certificates.serving.certificate),
+        flag("tls-private-key-file", &certificates.serving.key),
+        flag("client-ca-file", &certificates.authority),
+        flag(
+            "service-account-issuer",
+            "https://kubernetes.default.svc.cluster.local",
+        ),
+        flag(
+            "service-account-key-file",
+            &certificates.service_account_public_key,
+        ),
+        flag(
+            "service-account-signing-key-file",
+            &certificates.service_account_key,
+        ),
+        flag("service-cluster-ip-range", SERVICE_RANGE),
+        flag("authorization-mode", "RBAC"),
+    ]
+}
+
+fn manager_flags(kubeconfig: &Path, certificates: &Certificates) -> Vec<OsString> {
+    vec![
+        flag("kubeconfig", kubeconfig),
+        flag("controllers", CONTROLLERS),
+        flag("use-service-account-credentials", "true"),
+        flag(
+            "service-account-private-key-file",
+            &certificates.service_account_key,
+        ),
+        flag("root-ca-file", &certificates.authority),
+        flag("leader-elect", "false"),
+        flag("secure-port", "0"),
+        flag("kube-api-qps", "200"),
+        flag("kube-api-burst", "400"),
+    ]
+}
+
+fn flag(name: &str, value: impl Into<OsString>) -> OsString {
+    let mut flag = OsString::from(format!("--{name}="));
+    flag.push(value.into());
+    flag
+}
+
+fn write_kubeconfig(
+    path: &Path,
+    url: &str,
+    certificates: &Certificates,
+    user: &Pair,
+) -> Result<()> {
+    let data = |path: &Path| -> Result<String> { Ok(STANDARD.encode(fs::read(path)?)) };
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "peers",
+        "contexts": [{"name": "peers", "context": {"cluster": "peers", "user": "peers"}}],
+        "clusters": [{"name": "peers", "cluster": {
+            "server": url,
+            "certificate-authority-data": data(&certificates.authority)?,
+        }}],
+        "users": [{"name": "peers", "user": {
+            "client-certificate-data": data(&user.certificate)?,
+            "client-key-data": data(&user.key)?,
+        }}],
+    });
+    write_secret(path, &serde_json::to_string_pretty(&config)?)
+}

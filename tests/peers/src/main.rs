@@ -1,0 +1,60 @@
+//! Starts and stops the real Kubernetes for a person; `cargo xtask kube` calls it.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use peers::detached::{self, Running};
+
+#[derive(Parser)]
+#[command(about = "Run the real Kubernetes on loopback")]
+enum Args {
+    /// Start it, unless it runs
+    Up,
+    /// Stop it and remove its data
+    Down,
+    /// Print the lines that point a shell at it
+    Env,
+}
+
+fn main() -> Result<()> {
+    match Args::parse() {
+        Args::Up => {
+            eprintln!(
+                "starting etcd, kube-apiserver and kube-controller-manager (about five seconds)"
+            );
+            let running = detached::up()?;
+            for (name, id) in &running.processes {
+                eprintln!("  {name} (process {id})");
+            }
+            eprintln!("ready at {}", running.url);
+            eprintln!("next: eval \"$(cargo xtask kube env)\" && kubectl get namespaces");
+        }
+        Args::Down => {
+            let stopped = detached::down()?;
+            eprintln!(
+                "{}",
+                if stopped {
+                    "stopped, its data are removed"
+                } else {
+                    "nothing was running"
+                }
+            );
+        }
+        Args::Env => match detached::running()? {
+            Some(running) => print_env(&running)?,
+            None => bail!("nothing is running; run: cargo xtask kube up"),
+        },
+    }
+    Ok(())
+}
+
+/// To standard output, for `eval`.
+fn print_env(running: &Running) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "export KUBECONFIG='{}'", running.kubeconfig.display())?;
+    if let Some(folder) = running.kubectl.parent() {
+        writeln!(out, "export PATH='{}':\"$PATH\"", folder.display())?;
+    }
+    Ok(())
+}

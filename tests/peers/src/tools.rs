@@ -1,0 +1,180 @@
+//! Where the peers are, and what to do when one is not there.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The Kubernetes release that is the oracle.
+pub const KUBERNETES: &str = "v1.37.1";
+/// The etcd release under it.
+pub const ETCD: &str = "v3.7.3";
+/// A kubectl of the time before client-side streaming lists, protobuf-only bodies and kuberc.
+pub const OLD_KUBECTL: &str = "v1.29.6";
+
+/// A program that some tests need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// etcd, kube-apiserver, kube-controller-manager and kubectl of [`KUBERNETES`]; the path is their folder.
+    Kubernetes,
+    /// kubectl of [`KUBERNETES`].
+    Kubectl,
+    /// kubectl of [`OLD_KUBECTL`].
+    OldKubectl,
+    /// A Python that can import the package `kubernetes`.
+    Python,
+}
+
+/// A program that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What cannot be tested without it.
+    pub what: String,
+    /// What was looked for and not found.
+    pub why: String,
+    /// The command that brings it.
+    pub mend: String,
+}
+
+impl Tool {
+    /// Every tool.
+    pub const ALL: [Self; 4] = [
+        Self::Kubernetes,
+        Self::Kubectl,
+        Self::OldKubectl,
+        Self::Python,
+    ];
+
+    /// Where the tool is.
+    pub fn find(self) -> Result<PathBuf, Missing> {
+        match self {
+            Self::Kubernetes => kubernetes(),
+            Self::Kubectl => kubectl(KUBERNETES),
+            Self::OldKubectl => kubectl(OLD_KUBECTL),
+            Self::Python => python(),
+        }
+    }
+
+    /// Where the tool is; `None` after saying that the calling test is left out.
+    ///
+    /// # Panics
+    /// With `CI=true`: a check that was meant to run must not be skipped there.
+    pub fn or_leave_out(self) -> Option<PathBuf> {
+        match self.find() {
+            Ok(path) => Some(path),
+            Err(missing) => {
+                assert!(
+                    !in_ci(),
+                    "{} (fails with CI=true): {}; run: {}",
+                    missing.what,
+                    missing.why,
+                    missing.mend
+                );
+                eprintln!(
+                    "left out: {}: {}; run: {}",
+                    missing.what, missing.why, missing.mend
+                );
+                None
+            }
+        }
+    }
+}
+
+/// Whether a missing tool is a failure.
+pub fn in_ci() -> bool {
+    variable("CI").is_some_and(|value| value == "true" || value == "1")
+}
+
+/// `$XDG_CACHE_HOME/polity`, or `~/.cache/polity`: what is built once and kept outside the tree.
+pub fn cache() -> PathBuf {
+    let base = variable("XDG_CACHE_HOME")
+        .filter(|path| Path::new(path).is_absolute())
+        .map(PathBuf::from);
+    let base = base.or_else(|| variable("HOME").map(|home| Path::new(&home).join(".cache")));
+    base.unwrap_or_else(env::temp_dir).join("polity")
+}
+
+/// The folder of everything around Kubernetes.
+pub fn kube_cache() -> PathBuf {
+    cache().join("kube")
+}
+
+/// The folder with the programs of one release.
+pub fn release(version: &str) -> PathBuf {
+    kube_cache().join(version)
+}
+
+fn kubernetes() -> Result<PathBuf, Missing> {
+    let folder = release(KUBERNETES);
+    let parts = [
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kubectl",
+    ];
+    match parts.iter().find(|name| !folder.join(name).is_file()) {
+        None => Ok(folder),
+        Some(absent) => Err(Missing {
+            what: format!("tests against the real Kubernetes {KUBERNETES}"),
+            why: format!("{} is not there", folder.join(absent).display()),
+            mend: "cargo xtask kube build".to_owned(),
+        }),
+    }
+}
+
+fn kubectl(version: &str) -> Result<PathBuf, Missing> {
+    let path = release(version).join("kubectl");
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Missing {
+        what: format!("tests with kubectl {version}"),
+        why: format!("{} is not there", path.display()),
+        mend: format!("cargo xtask kube kubectl {version}"),
+    })
+}
+
+fn python() -> Result<PathBuf, Missing> {
+    let own = cache().join("python/bin/python3");
+    let candidates = [own.clone(), PathBuf::from("python3")];
+    let imports = |python: &PathBuf| {
+        let mut command = Command::new(python);
+        command
+            .args(["-c", "import kubernetes"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let folder = cache().join("python").display().to_string();
+    candidates.into_iter().find(imports).ok_or_else(|| Missing {
+        what: "tests with the Python client".to_owned(),
+        why: format!(
+            "neither {} nor python3 can import kubernetes",
+            own.display()
+        ),
+        mend: format!("python3 -m venv {folder} && {folder}/bin/pip install kubernetes"),
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this crate is a tool of tests, not a service with flags"
+)]
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_release_tells_how_to_get_it() {
+        let missing = kubectl("v0.0.1").unwrap_err();
+        assert_eq!(missing.mend, "cargo xtask kube kubectl v0.0.1");
+        assert!(
+            missing.why.contains("v0.0.1/kubectl is not there"),
+            "{missing:?}"
+        );
+    }
+}
