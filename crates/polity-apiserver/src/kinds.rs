@@ -4,9 +4,11 @@ pub mod builtin;
 pub mod create;
 pub mod defaults;
 pub mod events;
+pub mod jsonpath;
 pub mod normalise;
 pub mod protobuf;
 pub mod schemas;
+pub mod table;
 mod wire;
 
 use std::sync::Arc;
