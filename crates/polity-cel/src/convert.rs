@@ -1,0 +1,385 @@
+//! Values between JSON and CEL, and from one CEL type to another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kube_cel::cel::Value;
+use kube_cel::cel::objects::{Key, Map, Opaque, OptionalValue};
+use serde_json::Value as Json;
+
+use crate::budget::Budget;
+use crate::expression::EvalError;
+use crate::library::{Conversion, library_function};
+
+/// A type as a value: what `type(x)` gives and what `string` means in `type(x) == string`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TypeName(pub(crate) String);
+
+impl Opaque for TypeName {
+    fn runtime_type_name(&self) -> &'static str {
+        "type"
+    }
+}
+
+/// The names an expression may use for types.
+const TYPE_NAMES: [&str; 17] = [
+    "bool",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+    "optional_type",
+    "google.protobuf.Timestamp",
+    "google.protobuf.Duration",
+    "net.IP",
+    "net.CIDR",
+    "kubernetes.URL",
+    "kubernetes.Quantity",
+];
+
+/// The type an identifier names, as a value.
+pub(crate) fn named_type(name: &str) -> Option<Value> {
+    TYPE_NAMES
+        .contains(&name)
+        .then(|| Value::Opaque(Arc::new(TypeName(name.to_owned()))))
+}
+
+/// The name of a value's type.
+pub(crate) fn type_name(value: &Value) -> &str {
+    match value {
+        Value::Null => "null_type",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int",
+        Value::UInt(_) => "uint",
+        Value::Float(_) => "double",
+        Value::String(_) => "string",
+        Value::Bytes(_) => "bytes",
+        Value::List(_) => "list",
+        Value::Map(_) => "map",
+        Value::Timestamp(_) => "google.protobuf.Timestamp",
+        Value::Duration(_) => "google.protobuf.Duration",
+        Value::Opaque(opaque) => opaque.runtime_type_name(),
+        Value::Function(..) => "function",
+    }
+}
+
+pub(crate) fn is_number_or_duration(value: &Value) -> bool {
+    matches!(
+        value,
+        Value::Int(_) | Value::UInt(_) | Value::Float(_) | Value::Duration(_)
+    )
+}
+
+/// A map of CEL.
+pub(crate) fn map(entries: HashMap<Key, Value>) -> Value {
+    Value::Map(Map {
+        map: Arc::new(entries),
+    })
+}
+
+/// A string key of a map.
+pub(crate) fn key(name: &str) -> Key {
+    Key::String(Arc::new(name.to_owned()))
+}
+
+/// An optional value of CEL.
+pub(crate) fn optional(value: Option<Value>) -> Value {
+    Value::Opaque(Arc::new(
+        value.map_or_else(OptionalValue::none, OptionalValue::of),
+    ))
+}
+
+/// What an optional holds; outer nothing where the value is no optional.
+pub(crate) fn held(value: &Value) -> Option<Option<&Value>> {
+    match value {
+        Value::Opaque(opaque) => opaque
+            .downcast_ref::<OptionalValue>()
+            .map(OptionalValue::value),
+        _ => None,
+    }
+}
+
+/// A JSON value without any schema.
+pub(crate) fn from_json(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(value), _) => Value::Int(value),
+            (None, Some(value)) => Value::UInt(value),
+            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::String(Arc::new(text.clone())),
+        Json::Array(items) => Value::List(Arc::new(items.iter().map(from_json).collect())),
+        Json::Object(members) => map(members
+            .iter()
+            .map(|(name, value)| (key(name), from_json(value)))
+            .collect()),
+    }
+}
+
+/// A value as JSON, where it has a form there.
+pub(crate) fn to_json(value: &Value, budget: &mut Budget) -> Result<Json, EvalError> {
+    budget.spend(1)?;
+    Ok(match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Int(value) => Json::from(*value),
+        Value::UInt(value) => Json::from(*value),
+        Value::Float(value) => Json::from(*value),
+        Value::String(text) => Json::String(text.as_ref().clone()),
+        Value::List(items) => {
+            let items: Result<_, _> = items.iter().map(|item| to_json(item, budget)).collect();
+            Json::Array(items?)
+        }
+        Value::Map(entries) => {
+            let members: Result<_, EvalError> = entries
+                .map
+                .iter()
+                .map(|(key, value)| match key {
+                    Key::String(name) => Ok((name.as_ref().clone(), to_json(value, budget)?)),
+                    _ => Err(EvalError::NoSuchOverload),
+                })
+                .collect();
+            Json::Object(members?)
+        }
+        Value::Timestamp(_) | Value::Duration(_) => match convert(Conversion::String, value)? {
+            Value::String(text) => Json::String(text.as_ref().clone()),
+            _ => return Err(EvalError::NoSuchOverload),
+        },
+        other => {
+            return Err(EvalError::Failed(format!(
+                "{} has no JSON form",
+                type_name(other)
+            )));
+        }
+    })
+}
+
+/// One of the conversion functions.
+pub(crate) fn convert(conversion: Conversion, value: &Value) -> Result<Value, EvalError> {
+    match conversion {
+        Conversion::Int => to_int(value),
+        Conversion::Uint => to_uint(value),
+        Conversion::Double => to_double(value),
+        Conversion::Bool => to_bool(value),
+        Conversion::String => to_string(value),
+        Conversion::Bytes => match value {
+            Value::Bytes(_) => Ok(value.clone()),
+            Value::String(text) => Ok(Value::Bytes(Arc::new(text.as_bytes().to_vec()))),
+            _ => Err(EvalError::NoSuchOverload),
+        },
+        Conversion::Duration => match value {
+            Value::Duration(_) => Ok(value.clone()),
+            Value::String(text) => duration(text),
+            Value::Int(seconds) => duration(&format!("{seconds}s")),
+            _ => Err(EvalError::NoSuchOverload),
+        },
+        Conversion::Timestamp => match value {
+            Value::Timestamp(_) => Ok(value.clone()),
+            Value::String(text) => timestamp(text),
+            Value::Int(seconds) => {
+                let since = duration(&format!("{seconds}s"))?;
+                (timestamp("1970-01-01T00:00:00Z")? + since).map_err(|_| range_error("timestamp"))
+            }
+            _ => Err(EvalError::NoSuchOverload),
+        },
+    }
+}
+
+fn range_error(kind: &str) -> EvalError {
+    EvalError::Failed(format!("{kind} out of range"))
+}
+
+fn failed(from: &Value, to: &str) -> EvalError {
+    EvalError::Failed(format!(
+        "type conversion error from '{}' to '{to}'",
+        type_name(from)
+    ))
+}
+
+fn to_int(value: &Value) -> Result<Value, EvalError> {
+    // The first float beyond the range; the last one within is not i64::MAX.
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    Ok(Value::Int(match value {
+        Value::Int(value) => *value,
+        Value::UInt(value) => i64::try_from(*value).map_err(|_| range_error("int"))?,
+        Value::Float(value) if *value > -LIMIT && *value < LIMIT => *value as i64,
+        Value::Float(_) => return Err(range_error("int")),
+        Value::String(text) => text.parse().map_err(|_| failed(value, "int"))?,
+        Value::Timestamp(time) => time.timestamp(),
+        Value::Duration(span) => span.num_nanoseconds().ok_or_else(|| range_error("int"))?,
+        _ => return Err(EvalError::NoSuchOverload),
+    }))
+}
+
+fn to_uint(value: &Value) -> Result<Value, EvalError> {
+    const LIMIT: f64 = 18_446_744_073_709_551_616.0;
+    Ok(Value::UInt(match value {
+        Value::Int(value) => u64::try_from(*value).map_err(|_| range_error("uint"))?,
+        Value::UInt(value) => *value,
+        Value::Float(value) if *value >= 0.0 && *value < LIMIT => *value as u64,
+        Value::Float(_) => return Err(range_error("uint")),
+        Value::String(text) => text.parse().map_err(|_| failed(value, "uint"))?,
+        _ => return Err(EvalError::NoSuchOverload),
+    }))
+}
+
+fn to_double(value: &Value) -> Result<Value, EvalError> {
+    Ok(Value::Float(match value {
+        Value::Int(value) => *value as f64,
+        Value::UInt(value) => *value as f64,
+        Value::Float(value) => *value,
+        Value::String(text) => text.parse().map_err(|_| failed(value, "double"))?,
+        _ => return Err(EvalError::NoSuchOverload),
+    }))
+}
+
+fn to_bool(value: &Value) -> Result<Value, EvalError> {
+    match value {
+        Value::Bool(_) => Ok(value.clone()),
+        Value::String(text) => match text.as_str() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
+            _ => Err(failed(value, "bool")),
+        },
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+fn to_string(value: &Value) -> Result<Value, EvalError> {
+    let text = match value {
+        Value::String(_) => return Ok(value.clone()),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::UInt(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        Value::Bytes(bytes) => String::from_utf8(bytes.as_ref().clone()).map_err(|_| {
+            EvalError::Failed("invalid UTF-8 in bytes, cannot convert to string".into())
+        })?,
+        Value::Timestamp(time) => time.to_rfc3339().replace("+00:00", "Z"),
+        Value::Duration(span) => {
+            let seconds = span
+                .num_nanoseconds()
+                .ok_or_else(|| range_error("duration"))? as f64
+                / 1e9;
+            format!("{seconds}s")
+        }
+        Value::Opaque(_) => return library_function("string", value.clone()),
+        _ => return Err(EvalError::NoSuchOverload),
+    };
+    Ok(Value::String(Arc::new(text)))
+}
+
+/// Parses an RFC 3339 time. Kept in UTC, which is what its accessors speak of.
+pub(crate) fn timestamp(text: &str) -> Result<Value, EvalError> {
+    match library_function("timestamp", text.into())? {
+        Value::Timestamp(time) => Ok(Value::Timestamp(time.to_utc().fixed_offset())),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+/// Parses a Go duration such as `1h30m`, within ± 292 years.
+pub(crate) fn duration(text: &str) -> Result<Value, EvalError> {
+    let invalid = || EvalError::Failed(format!("time: invalid duration {text:?}"));
+    let nanoseconds = go_duration(text).ok_or_else(invalid)?;
+    // The library sums up floats, so it gets parts that floats hold exactly.
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let magnitude = nanoseconds.unsigned_abs();
+    let (seconds, rest) = (magnitude / 1_000_000_000, magnitude % 1_000_000_000);
+    library_function("duration", format!("{sign}{seconds}s{rest}ns").into()).map_err(|_| invalid())
+}
+
+/// The nanoseconds of a Go duration.
+fn go_duration(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() || rest.len() > 256 {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(number_end);
+        let unit_end = after
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let nanos: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || whole.len() > 19 {
+            return None;
+        }
+        let whole: i128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().ok()?
+        };
+        // Digits beyond the eighteenth are below a nanosecond.
+        let fraction = &fraction[..fraction.len().min(18)];
+        let scale = 10_i128.pow(fraction.len() as u32);
+        let fraction: i128 = if fraction.is_empty() {
+            0
+        } else {
+            fraction.parse().ok()?
+        };
+        total += whole * nanos + fraction * nanos / scale;
+        rest = after;
+    }
+    i64::try_from(if negative { -total } else { total }).ok()
+}
+
+/// The bytes of a base64 text.
+pub(crate) fn base64(text: &str) -> Option<Value> {
+    library_function("base64.decode", text.into()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn go_durations_parse_exactly_or_not_at_all() {
+        let cases = [
+            ("0", Some(0)),
+            ("1h30m", Some(5_400_000_000_000)),
+            ("-1.5s", Some(-1_500_000_000)),
+            ("9007199254740993ns", Some(9_007_199_254_740_993)),
+            (".5ms", Some(500_000)),
+            ("1µs", Some(1_000)),
+            ("", None),
+            ("1", None),
+            ("1x", None),
+            ("1.2.3s", None),
+            (".s", None),
+            ("9999999999h9999999999h", None),
+            ("99999999999999999999999999h", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(go_duration(text), expected, "{text:?}");
+            assert_eq!(duration(text).is_ok(), expected.is_some(), "{text:?}");
+        }
+        let Ok(Value::Duration(span)) = duration("-9007199254740993ns") else {
+            panic!()
+        };
+        assert_eq!(span.num_nanoseconds(), Some(-9_007_199_254_740_993));
+    }
+}
