@@ -3,9 +3,11 @@
 //! Everything here is a function of values: no file, no socket, no clock. What a write does to an object is
 //! decided here; who may write, and where the object is kept, is decided elsewhere.
 
+pub mod apply;
+pub mod fields;
 pub mod patch;
 pub mod schema;
-
 mod text;
+mod typed;
 
 pub use schema::{Schema, SchemaSet};

@@ -263,6 +263,17 @@ impl Schema {
         self.root || self.embedded
     }
 
+    /// Whether `name` is a declared field rather than an entry of a map.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.properties.contains_key(name)
+            || (self.is_resource() && meta::type_and_object_meta(name).is_some())
+    }
+
+    /// Whether this is the root of a custom resource's schema.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.root
+    }
+
     /// Whether an undeclared field of this object has a type deduced from its value, as apply sees it.
     pub(crate) fn deduces_unknown(&self) -> bool {
         match self.additional {

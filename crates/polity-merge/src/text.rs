@@ -95,6 +95,15 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
+/// JSON as the real server writes it: fit for HTML.
+pub(crate) fn html_json(value: &Value) -> String {
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
