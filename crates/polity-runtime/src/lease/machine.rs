@@ -105,7 +105,11 @@ impl Elector {
         let is_ours = (self.seen.as_ref()).is_some_and(|seen| seen.record.holder == self.identity);
         self.leads_until = None;
         self.is_releasing = true;
-        self.stage = if is_ours || is_writing { Stage::Looking } else { Stage::Finished };
+        self.stage = if is_ours || is_writing {
+            Stage::Looking
+        } else {
+            Stage::Finished
+        };
     }
 
     fn found(&mut self, observed: Observed, now: Moment, jitter: f64) -> Stage {

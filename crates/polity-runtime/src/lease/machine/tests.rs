@@ -372,7 +372,9 @@ fn a_write_that_was_under_way_is_given_back_too() {
     me.elector.release();
     me.asks(Action::Read)
         .hears(Outcome::Found(version(record("me", 0, 0, 0), "1")));
-    assert!(matches!(me.elector.next(at(0), wall(0)), Action::Update { record, .. } if record.holder.is_empty()));
+    assert!(
+        matches!(me.elector.next(at(0), wall(0)), Action::Update { record, .. } if record.holder.is_empty())
+    );
 }
 
 #[test]
