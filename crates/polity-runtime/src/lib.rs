@@ -5,14 +5,20 @@
 //! clock ([`clock`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
 //! ([`tls::install_provider`]). The rest of the project takes handles and values.
 
+pub mod admin;
 pub mod args;
+pub mod client;
 pub mod clock;
 pub mod dirs;
 pub mod env;
+pub mod lease;
 pub mod logs;
+pub mod metrics;
+pub mod retry;
 pub mod serve;
 pub mod shutdown;
 pub mod tls;
+pub mod write;
 
 pub use clock::{Clock, Moment};
 pub use shutdown::{Shutdown, Tasks};

@@ -1,0 +1,172 @@
+//! Leader election over a Lease object, with client-go's rules.
+//!
+//! [`Elector`] is the pure machine: what was read or written goes in, what to ask next comes
+//! out, and at any moment it can tell whether it leads. [`Election`] is the thin shell around it.
+//!
+//! Why at most one leads: a leader counts its term from the moment it *asked* for its last
+//! confirmed write, and only for the renew deadline. Everybody else waits a whole lease duration,
+//! which is longer, from the moment they *saw* the record change, which is later. Nobody's wall
+//! clock matters; only that clocks run equally fast. Every write carries the resource version
+//! that was read, so that of two who take over at once one is refused.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::Moment;
+
+mod machine;
+mod shell;
+#[cfg(test)]
+mod simulation;
+
+pub use machine::Elector;
+pub use shell::Election;
+
+/// The timing of an election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseTiming {
+    /// How long others wait, without seeing a change, before they take over.
+    pub lease_duration: Duration,
+    /// How long a leader leads after it asked for its last confirmed renewal.
+    pub renew_deadline: Duration,
+    /// How long to wait between tries.
+    pub retry_period: Duration,
+}
+
+impl Default for LeaseTiming {
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Followers wait up to this much longer, in retry periods, so that they do not all ask at once.
+const JITTER_FACTOR: f64 = 1.2;
+
+/// Why a timing makes no safe election.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadTiming {
+    /// Others would take over before the leader has stepped down.
+    #[error("the lease duration must be longer than the renew deadline")]
+    LeaseTooShort,
+    /// A leader would hardly have time for a second attempt.
+    #[error("the renew deadline must be longer than {JITTER_FACTOR} retry periods")]
+    DeadlineTooShort,
+    /// A Lease counts whole seconds.
+    #[error("the lease duration must be a whole number of seconds")]
+    NotWholeSeconds,
+    /// It would ask without a pause.
+    #[error("the retry period must not be zero")]
+    NoRetryPeriod,
+    /// An empty holder means that nobody holds the lease.
+    #[error("the identity must not be empty")]
+    NoIdentity,
+}
+
+impl LeaseTiming {
+    fn check(self) -> Result<Self, BadTiming> {
+        if self.lease_duration <= self.renew_deadline {
+            Err(BadTiming::LeaseTooShort)
+        } else if self.renew_deadline <= self.retry_period.mul_f64(JITTER_FACTOR) {
+            Err(BadTiming::DeadlineTooShort)
+        } else if self.lease_duration.subsec_nanos() != 0 {
+            Err(BadTiming::NotWholeSeconds)
+        } else if self.retry_period.is_zero() {
+            Err(BadTiming::NoRetryPeriod)
+        } else {
+            Ok(self)
+        }
+    }
+
+    /// When the record of a given age may be taken over.
+    fn expiry(&self, record: &LeaseRecord, seen_at: Moment) -> Moment {
+        // Who does not say how long it holds the lease is given as long as we would take.
+        seen_at + record.lease_duration.unwrap_or(self.lease_duration)
+    }
+}
+
+/// What a Lease says about its holder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeaseRecord {
+    /// Who holds it; empty when it was released.
+    pub holder: String,
+    /// How long the holder wants others to wait.
+    pub lease_duration: Option<Duration>,
+    /// When the holder took it, by the holder's clock.
+    pub acquired: Option<Timestamp>,
+    /// When the holder renewed it, by the holder's clock. Only ever compared for equality.
+    pub renewed: Option<Timestamp>,
+    /// How often it changed hands.
+    pub transitions: u32,
+}
+
+/// A record as it stands at the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// What it says.
+    pub record: LeaseRecord,
+    /// The version that says so.
+    pub resource_version: String,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing before this moment.
+    Wait(Moment),
+    /// Read the Lease.
+    Read,
+    /// Create the Lease with this record.
+    Create(LeaseRecord),
+    /// Replace the record of the Lease, if it still has this version.
+    Update {
+        /// The new record.
+        record: LeaseRecord,
+        /// The version it replaces.
+        resource_version: String,
+    },
+    /// Nothing more: the lease was released, or was not ours to release.
+    Finished,
+}
+
+/// What came of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The Lease was read.
+    Found(Observed),
+    /// There is no Lease.
+    Missing,
+    /// The Lease was written, and now stands so.
+    Written(Observed),
+    /// The write was refused: somebody else was quicker.
+    Refused,
+    /// Nobody knows: an error, or no answer in time. A write may have happened or may yet.
+    Failed,
+}
+
+/// Whether we lead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leadership {
+    /// We lead until this moment at least; renewals move it on.
+    Leading {
+        /// The end of the term as it stands.
+        until: Moment,
+    },
+    /// We do not lead.
+    Following {
+        /// Who seems to, if anybody.
+        leader: Option<String>,
+    },
+}
+
+impl Leadership {
+    /// Whether we lead at a moment. To be asked right before each write that only a leader may
+    /// make: a task that was kept from running may hold a value that is past its term.
+    pub fn leads_at(&self, now: Moment) -> bool {
+        matches!(self, Self::Leading { until } if now < *until)
+    }
+}

@@ -1,0 +1,267 @@
+//! The election as a pure state machine.
+
+use jiff::Timestamp;
+
+use super::{
+    Action, BadTiming, JITTER_FACTOR, Leadership, LeaseRecord, LeaseTiming, Observed, Outcome,
+};
+use crate::clock::Moment;
+
+/// One candidate's view of an election.
+#[derive(Debug, Clone)]
+pub struct Elector {
+    identity: String,
+    timing: LeaseTiming,
+    /// The record as last seen, and when it was first seen to say that.
+    seen: Option<Seen>,
+    /// The end of our term, if we lead.
+    leads_until: Option<Moment>,
+    stage: Stage,
+    is_releasing: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Seen {
+    record: LeaseRecord,
+    resource_version: String,
+    since: Moment,
+}
+
+/// Where a try stands. A follower looks, and writes when the lease is free; a leader writes on
+/// the version it knows, and looks only when that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Resting { until: Moment },
+    Looking,
+    Creating,
+    Updating,
+    Finished,
+}
+
+impl Elector {
+    /// A candidate that has not looked yet. Its identity must be its own: two candidates of the
+    /// same name would both believe to hold what either wrote.
+    pub fn new(identity: impl Into<String>, timing: LeaseTiming) -> Result<Self, BadTiming> {
+        let identity = identity.into();
+        if identity.is_empty() {
+            return Err(BadTiming::NoIdentity);
+        }
+        Ok(Self {
+            identity,
+            timing: timing.check()?,
+            seen: None,
+            leads_until: None,
+            stage: Stage::Looking,
+            is_releasing: false,
+        })
+    }
+
+    /// The timing it follows.
+    pub fn timing(&self) -> LeaseTiming {
+        self.timing
+    }
+
+    /// Whether it leads at a moment.
+    pub fn leadership(&self, now: Moment) -> Leadership {
+        match self.leads_until {
+            Some(until) if now < until => Leadership::Leading { until },
+            _ => {
+                let holder = self.seen.as_ref().map(|seen| seen.record.holder.clone());
+                Leadership::Following {
+                    leader: holder.filter(|holder| !holder.is_empty() && *holder != self.identity),
+                }
+            }
+        }
+    }
+
+    /// What to do next. `wall` is only written down for people to read.
+    pub fn next(&self, now: Moment, wall: Timestamp) -> Action {
+        match self.stage {
+            Stage::Finished => Action::Finished,
+            Stage::Resting { until } if now < until => Action::Wait(until),
+            Stage::Resting { .. } if self.is_leading(now) => self.update(wall),
+            Stage::Resting { .. } | Stage::Looking => Action::Read,
+            Stage::Creating => Action::Create(self.successor(wall)),
+            Stage::Updating => self.update(wall),
+        }
+    }
+
+    /// Takes in what came of the last action, which was asked for at `asked_at`. `jitter` is a
+    /// random number from 0 to 1.
+    pub fn observe(&mut self, outcome: Outcome, asked_at: Moment, now: Moment, jitter: f64) {
+        self.stage = match outcome {
+            Outcome::Found(observed) => self.found(observed, now, jitter),
+            Outcome::Missing => self.missing(now, jitter),
+            Outcome::Written(observed) => self.written(observed, asked_at, now, jitter),
+            Outcome::Refused | Outcome::Failed => self.not_written(now, jitter),
+        };
+    }
+
+    /// Stops leading at once, and gives the lease back in the steps that follow: call it when
+    /// what only a leader may do has ended.
+    pub fn release(&mut self) {
+        // A write that was under way when we were stopped may have happened.
+        let is_writing = matches!(self.stage, Stage::Creating | Stage::Updating);
+        let is_ours = (self.seen.as_ref()).is_some_and(|seen| seen.record.holder == self.identity);
+        self.leads_until = None;
+        self.is_releasing = true;
+        self.stage = if is_ours || is_writing {
+            Stage::Looking
+        } else {
+            Stage::Finished
+        };
+    }
+
+    fn found(&mut self, observed: Observed, now: Moment, jitter: f64) -> Stage {
+        self.note(observed, now);
+        let seen = self.seen.as_ref().expect("it was just noted");
+        let is_ours = seen.record.holder == self.identity;
+        if !is_ours {
+            // Somebody took it although our term was not over: by hand, or by other rules.
+            self.leads_until = None;
+        }
+        if self.is_releasing {
+            return if is_ours {
+                Stage::Updating
+            } else {
+                Stage::Finished
+            };
+        }
+        let is_free =
+            seen.record.holder.is_empty() || now >= self.timing.expiry(&seen.record, seen.since);
+        if is_ours || is_free {
+            Stage::Updating
+        } else {
+            self.rest(now, jitter)
+        }
+    }
+
+    /// Somebody deleted the Lease. What we saw of it still counts: its holder may not have
+    /// noticed yet. For the same reason our own term ends here: a newcomer has seen nothing.
+    fn missing(&mut self, now: Moment, jitter: f64) -> Stage {
+        self.leads_until = None;
+        if self.is_releasing {
+            return Stage::Finished;
+        }
+        let is_held = self.seen.as_ref().is_some_and(|seen| {
+            let holder = &seen.record.holder;
+            !holder.is_empty()
+                && *holder != self.identity
+                && now < self.timing.expiry(&seen.record, seen.since)
+        });
+        if is_held {
+            self.rest(now, jitter)
+        } else {
+            Stage::Creating
+        }
+    }
+
+    fn written(&mut self, observed: Observed, asked_at: Moment, now: Moment, jitter: f64) -> Stage {
+        let is_ours = observed.record.holder == self.identity;
+        self.note(observed, now);
+        if self.is_releasing {
+            return Stage::Finished;
+        }
+        if !is_ours {
+            // A server that says yes and shows somebody else's record has not said yes.
+            self.leads_until = None;
+            return self.rest(now, jitter);
+        }
+        self.leads_until = Some(asked_at + self.timing.renew_deadline);
+        // Counted from the question, so that slow answers do not eat up the deadline.
+        Stage::Resting {
+            until: asked_at + self.timing.retry_period,
+        }
+    }
+
+    /// A leader that was writing on the version it knew looks at once; whoever has looked in
+    /// this try has had its try.
+    fn not_written(&self, now: Moment, jitter: f64) -> Stage {
+        match self.stage {
+            Stage::Resting { .. } if self.is_leading(now) => Stage::Looking,
+            Stage::Finished => Stage::Finished,
+            Stage::Resting { .. } | Stage::Looking | Stage::Creating | Stage::Updating => {
+                self.rest(now, jitter)
+            }
+        }
+    }
+
+    /// Leaders and those who hold the lease by name try again after the retry period, followers
+    /// a little later.
+    fn rest(&self, now: Moment, jitter: f64) -> Stage {
+        let is_hurried = self.leads_until.is_some() || self.is_releasing;
+        let factor = if is_hurried {
+            1.0
+        } else {
+            1.0 + JITTER_FACTOR * jitter.clamp(0.0, 1.0)
+        };
+        Stage::Resting {
+            until: now + self.timing.retry_period.mul_f64(factor),
+        }
+    }
+
+    fn note(&mut self, observed: Observed, now: Moment) {
+        let Observed {
+            record,
+            resource_version,
+        } = observed;
+        let since = match &self.seen {
+            Some(seen) if seen.record == record => seen.since,
+            _ => now,
+        };
+        self.seen = Some(Seen {
+            record,
+            resource_version,
+            since,
+        });
+    }
+
+    fn is_leading(&self, now: Moment) -> bool {
+        self.leads_until.is_some_and(|until| now < until)
+    }
+
+    fn update(&self, wall: Timestamp) -> Action {
+        let Some(seen) = &self.seen else {
+            return Action::Read;
+        };
+        let record = match self.is_releasing {
+            true => released(&seen.record, wall),
+            false => self.successor(wall),
+        };
+        Action::Update {
+            record,
+            resource_version: seen.resource_version.clone(),
+        }
+    }
+
+    /// The record we would write after the one we saw.
+    fn successor(&self, wall: Timestamp) -> LeaseRecord {
+        let (acquired, transitions) = match self.seen.as_ref().map(|seen| &seen.record) {
+            None => (None, 0),
+            Some(last) if last.holder == self.identity => (last.acquired, last.transitions),
+            Some(last) => (None, last.transitions.saturating_add(1)),
+        };
+        LeaseRecord {
+            holder: self.identity.clone(),
+            lease_duration: Some(self.timing.lease_duration),
+            acquired: acquired.or(Some(wall)),
+            renewed: Some(wall),
+            transitions,
+        }
+    }
+}
+
+/// A record nobody holds, which anybody may take at once. A Lease must have a duration, so it
+/// says the shortest.
+fn released(last: &LeaseRecord, wall: Timestamp) -> LeaseRecord {
+    LeaseRecord {
+        holder: String::new(),
+        lease_duration: Some(std::time::Duration::from_secs(1)),
+        acquired: Some(wall),
+        renewed: Some(wall),
+        transitions: last.transitions,
+    }
+}
+
+#[cfg(test)]
+mod tests;

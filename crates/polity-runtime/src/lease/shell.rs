@@ -1,0 +1,254 @@
+//! The election's shell: asks the API server what the machine wants to know, and publishes
+//! whether we lead. No question, however long it hangs, keeps us from stepping down in time.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Api;
+use kube::api::PostParams;
+use tokio::sync::watch;
+use tracing::{debug, info, warn};
+
+use super::{Action, Elector, Leadership, LeaseRecord, Observed, Outcome};
+use crate::clock::{Clock, Moment};
+use crate::retry;
+use crate::shutdown::Shutdown;
+
+/// One candidate in one election.
+pub struct Election {
+    api: Api<Lease>,
+    name: String,
+    elector: Elector,
+    clock: Clock,
+    /// The Lease as last seen: what is not the election's in it is written back as it was.
+    last: Option<Lease>,
+    leadership: watch::Sender<Leadership>,
+}
+
+impl Election {
+    /// A candidate for the Lease `name`, and where to learn whether it leads. The receiver is
+    /// woken when leadership changes, not by renewals. Without its task running nobody leads.
+    pub fn new(
+        api: Api<Lease>,
+        name: impl Into<String>,
+        elector: Elector,
+        clock: Clock,
+    ) -> (Self, watch::Receiver<Leadership>) {
+        let (leadership, receiver) = watch::channel(elector.leadership(clock.moment()));
+        let election = Self {
+            api,
+            name: name.into(),
+            elector,
+            clock,
+            last: None,
+            leadership,
+        };
+        (election, receiver)
+    }
+
+    /// Takes part until the shutdown, then gives the lease back if it is ours. Trigger that
+    /// shutdown when all that only a leader may do has ended: the next leader starts at once.
+    pub async fn run(mut self, shutdown: Shutdown) {
+        let _ = shutdown.run_until(self.take_part()).await;
+        self.elector.release();
+        self.publish();
+        let patience = self.elector.timing().renew_deadline;
+        let clock = self.clock.clone();
+        tokio::select! {
+            () = self.take_part() => {}
+            () = clock.sleep(patience) => warn!(name = self.name, "could not release the lease"),
+        }
+    }
+
+    /// Does what the machine says until it has finished, which it does only after a release.
+    async fn take_part(&mut self) {
+        loop {
+            self.publish();
+            let asked_at = self.clock.moment();
+            let action = self.elector.next(asked_at, self.clock.now());
+            let outcome = match action {
+                Action::Finished => return,
+                Action::Wait(until) => {
+                    let clock = self.clock.clone();
+                    self.stepping_down_in_time(clock.sleep_until(until)).await;
+                    continue;
+                }
+                asked => self.ask_within_patience(asked, asked_at).await,
+            };
+            self.elector
+                .observe(outcome, asked_at, self.clock.moment(), retry::random());
+        }
+    }
+
+    /// Asks, and gives up after half the renew deadline, so that there is time for another try.
+    async fn ask_within_patience(&mut self, action: Action, asked_at: Moment) -> Outcome {
+        let patience: Duration = self.elector.timing().renew_deadline / 2;
+        let question = ask(
+            self.api.clone(),
+            self.name.clone(),
+            action,
+            self.last.clone(),
+        );
+        let clock = self.clock.clone();
+        let answer = self.stepping_down_in_time(async {
+            tokio::select! {
+                answer = question => Some(answer),
+                () = clock.sleep_until(asked_at + patience) => None,
+            }
+        });
+        match answer.await {
+            Some(Answer { outcome, lease }) => {
+                self.last = lease.or(self.last.take());
+                outcome
+            }
+            None => {
+                debug!(name = self.name, "no answer about the lease in time");
+                Outcome::Failed
+            }
+        }
+    }
+
+    /// Waits for something, and says that we follow when our term ends meanwhile.
+    async fn stepping_down_in_time<T>(&self, something: impl Future<Output = T>) -> T {
+        let Leadership::Leading { until } = self.elector.leadership(self.clock.moment()) else {
+            return something.await;
+        };
+        let mut something = std::pin::pin!(something);
+        tokio::select! {
+            done = &mut something => return done,
+            () = self.clock.sleep_until(until) => {}
+        }
+        self.publish();
+        something.await
+    }
+
+    fn publish(&self) {
+        let now = self.elector.leadership(self.clock.moment());
+        self.leadership.send_if_modified(|before| {
+            let is_same = matches!(
+                (&*before, &now),
+                (Leadership::Leading { .. }, Leadership::Leading { .. })
+            ) || *before == now;
+            if !is_same {
+                info!(
+                    name = self.name,
+                    leads = matches!(now, Leadership::Leading { .. }),
+                    "leadership changed"
+                );
+            }
+            *before = now;
+            !is_same
+        });
+    }
+}
+
+/// What came of a question, and the Lease if the answer had one.
+struct Answer {
+    outcome: Outcome,
+    lease: Option<Lease>,
+}
+
+async fn ask(api: Api<Lease>, name: String, action: Action, last: Option<Lease>) -> Answer {
+    let answered = match action {
+        Action::Wait(_) | Action::Finished => unreachable!("nothing is asked"),
+        Action::Read => match api.get_opt(&name).await {
+            Ok(Some(lease)) => return answer(lease, Outcome::Found),
+            Ok(None) => {
+                return Answer {
+                    outcome: Outcome::Missing,
+                    lease: None,
+                };
+            }
+            Err(error) => Err(error),
+        },
+        Action::Create(record) => {
+            let lease = write_into(Lease::default(), &name, &record, None);
+            api.create(&PostParams::default(), &lease).await
+        }
+        Action::Update {
+            record,
+            resource_version,
+        } => {
+            let lease = write_into(
+                last.unwrap_or_default(),
+                &name,
+                &record,
+                Some(resource_version),
+            );
+            api.replace(&name, &PostParams::default(), &lease).await
+        }
+    };
+    match answered {
+        Ok(lease) => answer(lease, Outcome::Written),
+        Err(error) => {
+            debug!(
+                name,
+                error = &error as &dyn std::error::Error,
+                "asking about the lease failed"
+            );
+            let is_refusal =
+                matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
+            let outcome = if is_refusal {
+                Outcome::Refused
+            } else {
+                Outcome::Failed
+            };
+            Answer {
+                outcome,
+                lease: None,
+            }
+        }
+    }
+}
+
+fn answer(lease: Lease, outcome: fn(Observed) -> Outcome) -> Answer {
+    let observed = Observed {
+        record: record_of(lease.spec.as_ref()),
+        resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    };
+    Answer {
+        outcome: outcome(observed),
+        lease: Some(lease),
+    }
+}
+
+fn record_of(spec: Option<&LeaseSpec>) -> LeaseRecord {
+    let Some(spec) = spec else {
+        return LeaseRecord::default();
+    };
+    LeaseRecord {
+        holder: spec.holder_identity.clone().unwrap_or_default(),
+        lease_duration: spec
+            .lease_duration_seconds
+            .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default())),
+        acquired: spec.acquire_time.as_ref().map(|time| time.0),
+        renewed: spec.renew_time.as_ref().map(|time| time.0),
+        transitions: spec
+            .lease_transitions
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or_default(),
+    }
+}
+
+fn write_into(
+    mut lease: Lease,
+    name: &str,
+    record: &LeaseRecord,
+    resource_version: Option<String>,
+) -> Lease {
+    lease.metadata.name = Some(name.to_owned());
+    lease.metadata.resource_version = resource_version;
+    let spec = lease.spec.get_or_insert_default();
+    spec.holder_identity = Some(record.holder.clone());
+    spec.lease_duration_seconds = record
+        .lease_duration
+        .map(|duration| i32::try_from(duration.as_secs()).unwrap_or(i32::MAX));
+    spec.acquire_time = record.acquired.map(MicroTime);
+    spec.renew_time = record.renewed.map(MicroTime);
+    spec.lease_transitions = Some(i32::try_from(record.transitions).unwrap_or(i32::MAX));
+    lease
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Metrics: OpenTelemetry instruments, read by Prometheus as text.
+//!
+//! Each component takes a meter of its own and makes its instruments from it; counters get
+//! `_total`, and units become suffixes (`s` is `_seconds`), as Prometheus wants.
+
+use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use prometheus::{Registry, TextEncoder};
+
+/// The content type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Metrics could not be set up or rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// The reader could not be registered.
+    #[error("setting up metrics")]
+    Setup(#[source] opentelemetry_sdk::error::OTelSdkError),
+    /// The text could not be made.
+    #[error("rendering metrics")]
+    Render(#[source] prometheus::Error),
+}
+
+/// The metrics of a process or of one of its servers. Clones are the same metrics.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Registry,
+    provider: SdkMeterProvider,
+}
+
+impl Metrics {
+    /// An empty set.
+    pub fn new() -> Result<Self, MetricsError> {
+        let registry = Registry::new();
+        let reader = opentelemetry_prometheus::exporter()
+            .with_registry(registry.clone())
+            .without_target_info()
+            // The component is in the instrument's name already.
+            .scope_info_enabled(false)
+            .build()
+            .map_err(MetricsError::Setup)?;
+        let provider = SdkMeterProvider::builder().with_reader(reader).build();
+        Ok(Self { registry, provider })
+    }
+
+    /// The meter of a component, which makes its instruments.
+    pub fn meter(&self, component: &'static str) -> Meter {
+        self.provider.meter(component)
+    }
+
+    /// All metrics in Prometheus' text format.
+    pub fn render(&self) -> Result<String, MetricsError> {
+        TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .map_err(MetricsError::Render)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::KeyValue;
+
+    use super::*;
+
+    #[test]
+    fn instruments_are_rendered_with_their_names_and_labels() {
+        let metrics = Metrics::new().unwrap();
+        let meter = metrics.meter("apiserver");
+        let requests = meter
+            .u64_counter("apiserver_request")
+            .with_description("Requests.")
+            .build();
+        let latency = meter
+            .f64_histogram("apiserver_request_duration")
+            .with_unit("s")
+            .with_boundaries(vec![0.1, 1.0])
+            .build();
+        let watches = metrics
+            .meter("store")
+            .i64_up_down_counter("store_watches")
+            .build();
+        requests.add(
+            2,
+            &[KeyValue::new("verb", "GET"), KeyValue::new("code", "200")],
+        );
+        requests.add(
+            1,
+            &[KeyValue::new("verb", "GET"), KeyValue::new("code", "200")],
+        );
+        latency.record(0.5, &[]);
+        watches.add(3, &[]);
+        watches.add(-1, &[]);
+
+        let text = metrics.render().unwrap();
+        for line in [
+            "# HELP apiserver_request_total Requests.",
+            "# TYPE apiserver_request_total counter",
+            "apiserver_request_total{code=\"200\",verb=\"GET\"} 3",
+            "apiserver_request_duration_seconds_bucket{le=\"0.1\"} 0",
+            "apiserver_request_duration_seconds_bucket{le=\"1\"} 1",
+            "apiserver_request_duration_seconds_count 1",
+            "store_watches 2",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line}\nis not in\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn sets_are_apart() {
+        let (one, other) = (Metrics::new().unwrap(), Metrics::new().unwrap());
+        one.meter("a").u64_counter("a_things").build().add(1, &[]);
+        assert!(one.render().unwrap().contains("a_things_total 1"));
+        assert_eq!(other.render().unwrap(), "");
+    }
+}
