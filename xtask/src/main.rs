@@ -1,3 +1,73 @@
 //! Repository chores: build, test, tidy, generate, and the real Kubernetes peers.
+//!
+//! Everything that CI or a contributor runs is a command here; the `justfile` is a menu of it. Talk goes to standard
+//! error, with the time that each step took.
 
-fn main() {}
+mod ci;
+mod generate;
+mod kube;
+mod runners;
+mod shell;
+mod test;
+mod tidy;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Build, test and look after Polity
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build Polity and run `polity up` with the given arguments
+    #[command(
+        after_help = "Examples:\n  cargo xtask up\n  cargo xtask up --clusters 2\n  cargo xtask up --help"
+    )]
+    Up(up::Args),
+    /// Run every test that the tools on this machine allow
+    #[command(after_help = "Examples:\n  cargo xtask test\n  cargo xtask test watch")]
+    Test(test::Args),
+    /// Run everything that must hold before a change is merged
+    Ci(ci::Args),
+    /// Check what the compiler does not: arrows between crates, versions, file headers, links
+    Tidy(tidy::Args),
+    /// Write the files that are made from code: config/crd and docs/reference
+    Generate(generate::Args),
+    /// Build or run the real Kubernetes, to compare with
+    #[command(
+        after_help = "Examples:\n  cargo xtask kube build\n  cargo xtask kube kubectl v1.29.6\n  \
+        cargo xtask kube up && eval \"$(cargo xtask kube env)\"\n  cargo xtask kube down"
+    )]
+    Kube(kube::Args),
+    /// Measure the store, release profile
+    Bench(runners::Bench),
+    /// Kill a process that writes to the store, again and again, and look for what was lost
+    Chaos(runners::Chaos),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Up(args) => args.run(),
+        Command::Test(args) => args.run(),
+        Command::Ci(args) => args.run(),
+        Command::Tidy(args) => args.run(),
+        Command::Generate(args) => args.run(),
+        Command::Kube(args) => args.run(),
+        Command::Bench(args) => args.run(),
+        Command::Chaos(args) => args.run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! `cargo xtask ci`: the steps that must pass, in the order in which they fail fastest.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use crate::{generate, kube, shell, test, tidy};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Start at this step
+    #[arg(long)]
+    from: Option<String>,
+}
+
+/// One step with its name and what it does.
+struct Step {
+    name: &'static str,
+    work: Box<dyn FnOnce() -> Result<()>>,
+}
+
+/// What became of a step.
+enum Outcome {
+    Passed(Duration),
+    Failed(Duration),
+    NotRun,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<()> {
+        let mut steps = steps()?;
+        if let Some(from) = self.from {
+            let Some(first) = steps.iter().position(|step| step.name == from) else {
+                let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+                bail!("no step {from}; there are {}", names.join(", "));
+            };
+            steps.drain(..first);
+        }
+        let (outcomes, error) = run_all(steps);
+        eprint!("{}", summary(&outcomes));
+        match error {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+fn steps() -> Result<Vec<Step>> {
+    let mut steps = vec![
+        step("fmt", || {
+            shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))
+        }),
+        step("tidy", || tidy::Args {}.run()),
+        step("clippy", || {
+            shell::run(&mut shell::cargo([
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ]))
+        }),
+        step("doc", || {
+            let mut command = shell::cargo([
+                "doc",
+                "--workspace",
+                "--no-deps",
+                "--document-private-items",
+            ]);
+            shell::run(command.env("RUSTDOCFLAGS", "-D warnings"))
+        }),
+        step("generate", || generate::Args { check: true }.run()),
+        step("peers", kube::build_what_tests_need),
+        step("test", || test::Args::default().run()),
+    ];
+    if let Some(mut command) = differential_suite(&shell::metadata(false)?) {
+        steps.push(step("differential", move || shell::run(&mut command)));
+    }
+    Ok(steps)
+}
+
+fn step(name: &'static str, work: impl FnOnce() -> Result<()> + 'static) -> Step {
+    Step {
+        name,
+        work: Box::new(work),
+    }
+}
+
+/// The suite is a test target called `differential`, with `test = false` in its manifest so that it runs here and not
+/// among the others.
+fn differential_suite(metadata: &Value) -> Option<Command> {
+    let packages = metadata["packages"].as_array()?;
+    let has_suite = |package: &&Value| {
+        let targets = package["targets"].as_array().into_iter().flatten();
+        targets
+            .into_iter()
+            .any(|target| target["name"] == "differential" && target["kind"][0] == "test")
+    };
+    let package = packages.iter().find(has_suite)?["name"].as_str()?;
+    Some(shell::cargo([
+        "test",
+        "-p",
+        package,
+        "--test",
+        "differential",
+        "--",
+        "--nocapture",
+    ]))
+}
+
+/// Runs the steps up to the first that fails.
+fn run_all(steps: Vec<Step>) -> (Vec<(&'static str, Outcome)>, Option<anyhow::Error>) {
+    let mut outcomes = Vec::new();
+    let mut failure = None;
+    for Step { name, work } in steps {
+        if failure.is_some() {
+            outcomes.push((name, Outcome::NotRun));
+            continue;
+        }
+        eprintln!("\n== {name}");
+        let (result, took) = shell::timed(work);
+        match result {
+            Ok(()) => outcomes.push((name, Outcome::Passed(took))),
+            Err(error) => {
+                outcomes.push((name, Outcome::Failed(took)));
+                failure = Some(error.context(format!("step {name} failed")));
+            }
+        }
+    }
+    (outcomes, failure)
+}
+
+fn summary(outcomes: &[(&'static str, Outcome)]) -> String {
+    let mut text = String::from("\nstep          result   time\n");
+    for (name, outcome) in outcomes {
+        let (result, took) = match outcome {
+            Outcome::Passed(took) => ("passed", shell::duration(*took)),
+            Outcome::Failed(took) => ("FAILED", shell::duration(*took)),
+            Outcome::NotRun => ("not run", String::new()),
+        };
+        text.push_str(format!("{name:<13} {result:<8} {took}").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn stops_at_the_first_failure_and_names_the_rest() {
+        let steps = vec![
+            step("good", || Ok(())),
+            step("bad", || bail!("no")),
+            step("late", || panic!("must not run")),
+        ];
+        let (outcomes, failure) = run_all(steps);
+        let failure = format!("{:#}", failure.unwrap());
+        assert_eq!(failure, "step bad failed: no");
+        let summary = summary(&outcomes);
+        let lines: Vec<_> = summary.lines().skip(2).collect();
+        assert!(lines[0].starts_with("good          passed"), "{summary}");
+        assert!(lines[1].starts_with("bad           FAILED"), "{summary}");
+        assert_eq!(lines[2], "late          not run");
+    }
+
+    #[test]
+    fn finds_the_differential_suite_by_its_target() {
+        let with = json!({"packages": [{"name": "e2e", "targets": [{"name": "differential", "kind": ["test"]}]}]});
+        let command = differential_suite(&with).unwrap();
+        assert!(shell::shown(&command).ends_with("test -p e2e --test differential -- --nocapture"));
+        assert!(differential_suite(&json!({"packages": []})).is_none());
+    }
+}

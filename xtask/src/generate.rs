@@ -1,0 +1,143 @@
+//! `cargo xtask generate`: what is written from code.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing; fail if something is stale
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// The hidden command of the binary that prints its whole help as Markdown.
+const HELP_COMMAND: &str = "markdown-help";
+const HELP_PAGE: &str = "docs/reference/commands.md";
+
+impl Args {
+    pub(crate) fn run(self) -> Result<()> {
+        let before = snapshot()?;
+        shell::patiently(
+            "writing config/crd",
+            "a minute when the types must be compiled",
+            write_definitions,
+        )?;
+        write_help_page()?;
+        let after = snapshot()?;
+        let changed: Vec<_> = after
+            .iter()
+            .filter(|(path, text)| before.get(*path) != Some(text))
+            .collect();
+        for (path, _) in &changed {
+            eprintln!(
+                "  {} {path}",
+                if self.check { "was stale:" } else { "wrote" }
+            );
+        }
+        if changed.is_empty() {
+            eprintln!("  everything was up to date");
+        } else if self.check {
+            restore(&before, &after)?;
+            bail!("generated files are stale; run: cargo xtask generate");
+        }
+        Ok(())
+    }
+}
+
+/// The generated files by path, relative to the root.
+fn snapshot() -> Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    let crds = shell::root().join("config/crd");
+    if crds.is_dir() {
+        for entry in fs::read_dir(crds)? {
+            let path = entry?.path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            files.insert(format!("config/crd/{name}"), fs::read_to_string(&path)?);
+        }
+    }
+    if let Ok(text) = fs::read_to_string(shell::root().join(HELP_PAGE)) {
+        files.insert(HELP_PAGE.to_owned(), text);
+    }
+    Ok(files)
+}
+
+fn restore(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Result<()> {
+    for path in after.keys() {
+        let absolute = shell::root().join(path);
+        match before.get(path) {
+            Some(text) => fs::write(&absolute, text)?,
+            None => fs::remove_file(&absolute)?,
+        }
+    }
+    Ok(())
+}
+
+/// By an example of polity-api, so that xtask itself need not compile the Kubernetes types.
+fn write_definitions() -> Result<()> {
+    shell::run(&mut shell::cargo([
+        "run",
+        "--quiet",
+        "--package",
+        "polity-api",
+        "--example",
+        "write-crds",
+        "--",
+        "config/crd",
+    ]))
+}
+
+fn write_help_page() -> Result<()> {
+    let source = shell::root().join("crates/polity/src");
+    if !mentions(&source, HELP_COMMAND)? {
+        eprintln!("left out {HELP_PAGE}: the binary has no command {HELP_COMMAND}");
+        return Ok(());
+    }
+    let page = shell::patiently(
+        "writing docs/reference",
+        "a minute when polity must be compiled",
+        || {
+            let mut command = shell::cargo([
+                "run",
+                "--quiet",
+                "--package",
+                "polity",
+                "--bin",
+                "polity",
+                "--",
+            ]);
+            let output = command
+                .arg(HELP_COMMAND)
+                .output()
+                .context("running polity")?;
+            if !output.status.success() {
+                bail!(
+                    "polity {HELP_COMMAND} failed: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+            Ok(String::from_utf8(output.stdout)?)
+        },
+    )?;
+    let path = shell::root().join(HELP_PAGE);
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    fs::write(path, page).context("writing the page")
+}
+
+/// Whether some Rust file of `folder` contains `word`.
+fn mentions(folder: &Path, word: &str) -> Result<bool> {
+    for path in crate::tidy::files(folder, "rs")? {
+        if fs::read_to_string(path)?.contains(word) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask kube`: the real Kubernetes, built once from its Go modules and run on loopback.
+
+mod build;
+mod recipe;
+
+use anyhow::{Result, bail};
+use peers::tools::{self, KUBERNETES, OLD_KUBECTL};
+
+use crate::shell;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Build etcd, kube-apiserver, kube-controller-manager and kubectl, once
+    Build,
+    /// Build kubectl of another release, as v1.29.6
+    Kubectl { version: String },
+    /// Start them on loopback, with their own certificates and RBAC
+    Up,
+    /// Stop them and remove their data
+    Down,
+    /// Print the lines that point a shell at them
+    Env,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.command {
+            Command::Build => build::kubernetes(KUBERNETES),
+            Command::Kubectl { version } => build::kubectl(&version),
+            Command::Up => {
+                build::kubernetes(KUBERNETES)?;
+                peers("up")
+            }
+            Command::Down => peers("down"),
+            Command::Env => peers("env"),
+        }
+    }
+}
+
+/// What the tests compare with, as far as this machine can build it.
+pub(crate) fn build_what_tests_need() -> Result<()> {
+    if let Err(error) = build::find_go() {
+        if tools::in_ci() {
+            bail!(error);
+        }
+        eprintln!("left out: {error:#}");
+        return Ok(());
+    }
+    build::kubernetes(KUBERNETES)?;
+    build::kubectl(OLD_KUBECTL)
+}
+
+/// By a program of its own: it makes certificates, and xtask should not have to compile cryptography.
+fn peers(command: &str) -> Result<()> {
+    shell::run(&mut shell::cargo([
+        "run",
+        "--quiet",
+        "--package",
+        "peers",
+        "--features",
+        "cluster",
+        "--",
+        command,
+    ]))
+}

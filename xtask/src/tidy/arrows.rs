@@ -1,0 +1,434 @@
+//! Which crate may use which. A new arrow is a new line in these tables, and a line is reviewed.
+
+use serde_json::Value;
+
+use super::Problem;
+
+/// The crates of the workspace with what they may use besides `polity-core`, which every crate may.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("polity-core", &[]),
+    ("polity-merge", &[]),
+    ("polity-attach", &["polity-merge"]),
+    ("polity-rollout", &[]),
+    ("polity-govern", &["polity-merge", "polity-rollout"]),
+    ("polity-report", &[]),
+    ("polity-template", &[]),
+    ("polity-comply", &["polity-merge", "polity-template"]),
+    ("polity-api", &[]),
+    ("polity-wasm", &[]),
+    ("polity-cel", &[]),
+    ("polity-eval", &["polity-cel", "polity-wasm"]),
+    ("polity-pki", &[]),
+    ("polity-fetch", &[]),
+    ("polity-store", &[]),
+    ("polity-runtime", &[]),
+    (
+        "polity-admission",
+        &[
+            "polity-api",
+            "polity-eval",
+            "polity-fetch",
+            "polity-pki",
+            "polity-report",
+            "polity-runtime",
+        ],
+    ),
+    (
+        "polity-controller",
+        &[
+            "polity-api",
+            "polity-attach",
+            "polity-cel",
+            "polity-pki",
+            "polity-runtime",
+        ],
+    ),
+    (
+        "polity-audit",
+        &["polity-api", "polity-report", "polity-runtime"],
+    ),
+    (
+        "polity-fleet",
+        &[
+            "polity-api",
+            "polity-cel",
+            "polity-comply",
+            "polity-govern",
+            "polity-runtime",
+            "polity-template",
+        ],
+    ),
+    (
+        "polity-apiserver",
+        &[
+            "polity-api",
+            "polity-cel",
+            "polity-merge",
+            "polity-pki",
+            "polity-runtime",
+            "polity-store",
+        ],
+    ),
+    ("polity-local", &["polity-api", "polity-runtime"]),
+    (
+        "polity-dashboard",
+        &[
+            "polity-api",
+            "polity-attach",
+            "polity-report",
+            "polity-rollout",
+            "polity-runtime",
+        ],
+    ),
+    (
+        "polity-cli",
+        &[
+            "polity-api",
+            "polity-attach",
+            "polity-cel",
+            "polity-comply",
+            "polity-eval",
+            "polity-fetch",
+            "polity-govern",
+            "polity-merge",
+            "polity-report",
+            "polity-rollout",
+            "polity-runtime",
+            "polity-template",
+        ],
+    ),
+    (
+        "polity",
+        &[
+            "polity-admission",
+            "polity-api",
+            "polity-apiserver",
+            "polity-audit",
+            "polity-cli",
+            "polity-controller",
+            "polity-dashboard",
+            "polity-fleet",
+            "polity-local",
+            "polity-runtime",
+        ],
+    ),
+    (
+        "polity-testing",
+        &[
+            "polity-api",
+            "polity-apiserver",
+            "polity-attach",
+            "polity-comply",
+            "polity-govern",
+            "polity-merge",
+            "polity-report",
+            "polity-rollout",
+            "polity-runtime",
+            "polity-template",
+        ],
+    ),
+    ("peers", &[]),
+    ("xtask", &["peers"]),
+];
+
+/// Whole-system scenarios see every crate.
+const SEES_ALL: &str = "e2e";
+
+/// What only tests may use, and every test may.
+const FOR_TESTS: &[&str] = &["polity-testing", "peers"];
+
+/// Crates of others that stay behind one of ours. Tests may use them anywhere.
+const ALONE: &[(&str, &[&str])] = &[
+    ("docker_credential", &["polity-fetch"]),
+    ("fjall", &["polity-store"]),
+    ("gotmpl", &["polity-template"]),
+    ("kube-cel", &["polity-cel"]),
+    ("notify", &["polity-runtime"]),
+    ("oci-client", &["polity-fetch"]),
+    ("opentelemetry-otlp", &["polity-runtime"]),
+    ("opentelemetry-prometheus", &["polity-runtime"]),
+    ("opentelemetry_sdk", &["polity-runtime"]),
+    ("prometheus", &["polity-runtime"]),
+    // peers makes the certificates of the real Kubernetes: the judge does not lean on what it judges.
+    ("rcgen", &["polity-pki", "peers"]),
+    ("redb", &["polity-store"]),
+    ("sigstore-trust-root", &["polity-fetch"]),
+    ("sigstore-verify", &["polity-fetch"]),
+    ("tracing-opentelemetry", &["polity-runtime"]),
+    ("tracing-subscriber", &["polity-runtime"]),
+    ("wasmtime", &["polity-wasm"]),
+    ("wasmtime-wasi", &["polity-wasm"]),
+    ("x509-parser", &["polity-pki"]),
+];
+
+/// The crates that are functions of values.
+const ENGINES: &[&str] = &[
+    "polity-core",
+    "polity-merge",
+    "polity-attach",
+    "polity-rollout",
+    "polity-govern",
+    "polity-report",
+    "polity-template",
+    "polity-comply",
+];
+
+/// What brings a runtime, sockets, files, a clock or randomness.
+const IMPURE: &[&str] = &[
+    "axum",
+    "futures",
+    "getrandom",
+    "hyper",
+    "hyper-util",
+    "kube",
+    "notify",
+    "rand",
+    "reqwest",
+    "rustix",
+    "rustls",
+    "tempfile",
+    "tokio",
+    "tokio-util",
+    "tower",
+    "uuid",
+];
+
+/// A crate of the workspace and what its manifest asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Dependency {
+    name: String,
+    is_ours: bool,
+    /// For tests, examples and benchmarks alone.
+    is_dev: bool,
+}
+
+impl Package {
+    /// The members of the workspace.
+    pub(super) fn from_metadata(metadata: &Value) -> Vec<Self> {
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let members = list(&metadata["workspace_members"]);
+        let packages = list(&metadata["packages"]);
+        let packages = packages
+            .iter()
+            .filter(|package| members.contains(&package["id"]));
+        let dependency = |dependency: &Value| Dependency {
+            name: text(&dependency["name"]),
+            is_ours: !dependency["path"].is_null(),
+            is_dev: dependency["kind"] == "dev",
+        };
+        packages
+            .map(|package| Self {
+                name: text(&package["name"]),
+                dependencies: list(&package["dependencies"])
+                    .iter()
+                    .map(dependency)
+                    .collect(),
+            })
+            .collect()
+    }
+}
+
+pub(super) fn check(packages: &[Package]) -> Vec<Problem> {
+    packages.iter().flat_map(check_package).collect()
+}
+
+fn check_package(package: &Package) -> Vec<Problem> {
+    let allowed = ARROWS
+        .iter()
+        .find(|(name, _)| *name == package.name)
+        .map(|(_, allowed)| *allowed);
+    if allowed.is_none() && package.name != SEES_ALL {
+        return vec![problem(
+            package,
+            "is not in the table of crates",
+            "add it to ARROWS in xtask/src/tidy/arrows.rs with what it may use",
+        )];
+    }
+    package
+        .dependencies
+        .iter()
+        .filter_map(|dependency| check_dependency(package, dependency, allowed))
+        .collect()
+}
+
+fn check_dependency(
+    package: &Package,
+    dependency: &Dependency,
+    allowed: Option<&[&str]>,
+) -> Option<Problem> {
+    let Dependency {
+        name,
+        is_ours,
+        is_dev,
+    } = dependency;
+    let name = name.as_str();
+    if *is_ours {
+        if FOR_TESTS.contains(&name) {
+            let listed =
+                allowed.is_some_and(|allowed| allowed.contains(&name)) || package.name == SEES_ALL;
+            return (!is_dev && !listed).then(|| {
+                problem(
+                    package,
+                    &format!("uses {name}, which is for tests"),
+                    "move it to [dev-dependencies]",
+                )
+            });
+        }
+        let fine = name == "polity-core" || allowed.is_none_or(|allowed| allowed.contains(&name));
+        return (!fine).then(|| {
+            problem(
+                package,
+                &format!("may not use {name}"),
+                "find another way, or argue for a new arrow in xtask/src/tidy/arrows.rs",
+            )
+        });
+    }
+    if *is_dev {
+        return None;
+    }
+    if let Some((_, owners)) = ALONE.iter().find(|(alone, _)| *alone == name)
+        && !owners.contains(&package.name.as_str())
+    {
+        let why = format!("may not use {name}, which stays behind {}", owners[0]);
+        return Some(problem(
+            package,
+            &why,
+            &format!("use what {} offers", owners[0]),
+        ));
+    }
+    (ENGINES.contains(&package.name.as_str()) && IMPURE.contains(&name)).then(|| {
+        let why = format!("is pure and may not use {name}");
+        problem(
+            package,
+            &why,
+            "take what it needs as an argument, or move the code to a service",
+        )
+    })
+}
+
+fn problem(package: &Package, why: &str, mend: &str) -> Problem {
+    Problem {
+        place: package.name.clone(),
+        why: why.to_owned(),
+        mend: mend.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(name: &str) -> Dependency {
+        Dependency {
+            name: name.to_owned(),
+            is_ours: true,
+            is_dev: false,
+        }
+    }
+
+    fn theirs(name: &str) -> Dependency {
+        Dependency {
+            is_ours: false,
+            ..ours(name)
+        }
+    }
+
+    fn dev(dependency: Dependency) -> Dependency {
+        Dependency {
+            is_dev: true,
+            ..dependency
+        }
+    }
+
+    #[test]
+    fn arrows_hold() {
+        let cases = [
+            ("polity-merge", ours("polity-core"), None),
+            (
+                "polity-core",
+                ours("polity-merge"),
+                Some("may not use polity-merge"),
+            ),
+            (
+                "polity-store",
+                ours("polity-api"),
+                Some("may not use polity-api"),
+            ),
+            ("polity-apiserver", ours("polity-store"), None),
+            (
+                "polity-apiserver",
+                ours("polity-cli"),
+                Some("may not use polity-cli"),
+            ),
+            (
+                "polity-apiserver",
+                ours("polity-testing"),
+                Some("is for tests"),
+            ),
+            ("polity-apiserver", dev(ours("polity-testing")), None),
+            ("polity-api", dev(ours("peers")), None),
+            ("e2e", ours("polity-testing"), None),
+            (
+                "polity-cli",
+                theirs("wasmtime"),
+                Some("stays behind polity-wasm"),
+            ),
+            (
+                "polity-api",
+                theirs("kube-cel"),
+                Some("stays behind polity-cel"),
+            ),
+            ("polity-api", dev(theirs("kube-cel")), None),
+            ("polity-store", theirs("redb"), None),
+            ("polity-merge", theirs("tokio"), Some("is pure")),
+            ("polity-merge", dev(theirs("tempfile")), None),
+            ("polity-new", ours("polity-core"), Some("not in the table")),
+        ];
+        for (name, dependency, word) in cases {
+            let package = Package {
+                name: name.to_owned(),
+                dependencies: vec![dependency.clone()],
+            };
+            let problems = check(&[package]);
+            match word {
+                None => assert_eq!(problems, [], "{name} {dependency:?}"),
+                Some(word) => assert!(
+                    problems.len() == 1 && problems[0].why.contains(word),
+                    "{name} {dependency:?}: {problems:?}"
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn the_tables_are_sound() {
+        let names: Vec<_> = ARROWS.iter().map(|(name, _)| *name).collect();
+        for (name, allowed) in ARROWS {
+            for target in *allowed {
+                assert!(
+                    names.contains(target),
+                    "{name} may use {target}, which is no crate"
+                );
+                let is_service_or_end = ["polity", "polity-cli", "xtask"].contains(target);
+                assert!(
+                    !is_service_or_end || *name == "polity",
+                    "{name} may use {target}"
+                );
+            }
+        }
+        for engine in ENGINES {
+            let (_, allowed) = ARROWS.iter().find(|(name, _)| name == engine).unwrap();
+            assert!(
+                allowed.iter().all(|target| ENGINES.contains(target)),
+                "{engine} leans on something impure"
+            );
+        }
+    }
+}
