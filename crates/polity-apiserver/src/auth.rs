@@ -15,9 +15,10 @@ pub mod token;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use authn::{Authenticated, Authenticator, Credentials};
+pub use authn::{Authenticated, Authenticator, Credentials, StaticToken};
 pub use authorize::{AuthorizationMode, Authorizer, Decision};
 pub use rbac::Roles;
 pub use secret::Secret;
@@ -74,5 +75,13 @@ pub enum Attributes<'a> {
         /// Empty at the cluster scope.
         namespace: &'a str,
     },
-    NonResource { verb: &'a str, path: &'a str },
+    NonResource {
+        verb: &'a str,
+        path: &'a str,
+    },
+}
+
+/// A time as the API writes it: UTC, in seconds.
+fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

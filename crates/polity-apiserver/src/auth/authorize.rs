@@ -40,7 +40,9 @@ impl Authorizer<'_> {
     /// Whether the user may do this.
     pub fn decide(&self, user: &UserInfo, request: &Attributes<'_>) -> Decision {
         if self.allows_everything(user) {
-            return Decision::Allow { reason: String::new() };
+            return Decision::Allow {
+                reason: String::new(),
+            };
         }
         self.roles.decide(user, request)
     }
@@ -63,7 +65,8 @@ impl Authorizer<'_> {
     }
 
     fn allows_everything(&self, user: &UserInfo) -> bool {
-        user.is_in(MASTERS) || (self.mode == AuthorizationMode::AlwaysAllow && user.is_in(AUTHENTICATED))
+        user.is_in(MASTERS)
+            || (self.mode == AuthorizationMode::AlwaysAllow && user.is_in(AUTHENTICATED))
     }
 }
 
@@ -74,21 +77,42 @@ pub fn forbidden(user: &UserInfo, request: &Attributes<'_>, reason: &str) -> Api
         why = format!("{why}: {reason}");
     }
     match *request {
-        Attributes::Resource { group, resource, name, .. } => {
-            ApiError::forbidden(ResourceName { group, plural: resource }, name, &why)
-        }
-        Attributes::NonResource { .. } => {
-            ApiError::new(http::StatusCode::FORBIDDEN, "Forbidden", format!("forbidden: {why}"))
-                .with_details(Details::default())
-        }
+        Attributes::Resource {
+            group,
+            resource,
+            name,
+            ..
+        } => ApiError::forbidden(
+            ResourceName {
+                group,
+                plural: resource,
+            },
+            name,
+            &why,
+        ),
+        Attributes::NonResource { .. } => ApiError::new(
+            http::StatusCode::FORBIDDEN,
+            "Forbidden",
+            format!("forbidden: {why}"),
+        )
+        .with_details(Details::default()),
     }
 }
 
 fn cannot(user: &UserInfo, request: &Attributes<'_>) -> String {
     let username = &user.username;
     match *request {
-        Attributes::NonResource { verb, path } => format!("User {username:?} cannot {verb} path {path:?}"),
-        Attributes::Resource { verb, group, resource, subresource, namespace, .. } => {
+        Attributes::NonResource { verb, path } => {
+            format!("User {username:?} cannot {verb} path {path:?}")
+        }
+        Attributes::Resource {
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+            ..
+        } => {
             let slash = if subresource.is_empty() { "" } else { "/" };
             let scope = if namespace.is_empty() {
                 "at the cluster scope".to_owned()
@@ -96,14 +120,18 @@ fn cannot(user: &UserInfo, request: &Attributes<'_>) -> String {
                 format!("in the namespace {namespace:?}")
             };
             let resource = format!("{resource}{slash}{subresource}");
-            format!("User {username:?} cannot {verb} resource {resource:?} in API group {group:?} {scope}")
+            format!(
+                "User {username:?} cannot {verb} resource {resource:?} in API group {group:?} {scope}"
+            )
         }
     }
 }
 
 /// Keeps a refusal from looking like HTML to a browser: user names and paths come from outside.
 fn harmless(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -122,7 +150,15 @@ mod tests {
 
     fn on<'a>(path: &'a str, namespace: &'a str, name: &'a str) -> Attributes<'a> {
         let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
-        Attributes::Resource { verb: "get", group: "apps", version: "v1", resource, subresource, name, namespace }
+        Attributes::Resource {
+            verb: "get",
+            group: "apps",
+            version: "v1",
+            resource,
+            subresource,
+            name,
+            namespace,
+        }
     }
 
     #[test]
@@ -142,14 +178,20 @@ mod tests {
                  \"apps\" at the cluster scope: RBAC: x",
             ),
             (
-                Attributes::NonResource { verb: "get", path: "/<b>" },
+                Attributes::NonResource {
+                    verb: "get",
+                    path: "/<b>",
+                },
                 "",
                 "forbidden: User \"alice\" cannot get path \"/&lt;b&gt;\"",
             ),
         ] {
             let error = forbidden(&alice, &request, reason);
             assert_eq!(error.message, expected);
-            assert_eq!((error.code.as_u16(), error.reason.as_str()), (403, "Forbidden"));
+            assert_eq!(
+                (error.code.as_u16(), error.reason.as_str()),
+                (403, "Forbidden")
+            );
             assert!(error.details.is_some());
         }
     }
@@ -164,8 +206,17 @@ mod tests {
             (always, user("alice", &[AUTHENTICATED]), true),
             (always, UserInfo::anonymous(), false),
         ] {
-            let authorizer = Authorizer { mode, roles: &roles };
-            assert_eq!(authorizer.decide(&user, &on("deployments", "", "")).is_allowed(), expected, "{user:?}");
+            let authorizer = Authorizer {
+                mode,
+                roles: &roles,
+            };
+            assert_eq!(
+                authorizer
+                    .decide(&user, &on("deployments", "", ""))
+                    .is_allowed(),
+                expected,
+                "{user:?}"
+            );
             let (rules, _) = authorizer.rules_for(&user, "ns");
             assert_eq!(!rules.is_empty(), expected, "{user:?}");
         }
@@ -178,8 +229,13 @@ mod tests {
             "roleRef": {"kind": "ClusterRole", "name": "gone"}, "subjects": [{"kind": "User", "name": "alice"}],
         });
         let roles = Roles::from_objects([&binding]);
-        let authorizer = Authorizer { mode: AuthorizationMode::Rbac, roles: &roles };
-        let error = authorizer.require(&user("alice", &[]), &on("deployments", "", "")).unwrap_err();
+        let authorizer = Authorizer {
+            mode: AuthorizationMode::Rbac,
+            roles: &roles,
+        };
+        let error = authorizer
+            .require(&user("alice", &[]), &on("deployments", "", ""))
+            .unwrap_err();
         assert!(
             error.message.ends_with(
                 "at the cluster scope: RBAC: clusterrole.rbac.authorization.k8s.io \"gone\" not found"

@@ -47,8 +47,12 @@ pub fn reconcile<'a>(stored: impl Fn(&str, &str, &str) -> Option<&'a Value>) -> 
             let kind = expected["kind"].as_str().unwrap_or_default();
             match stored(kind, text("namespace"), text("name")) {
                 None => Some(Change::Create(expected.clone())),
-                Some(existing) if existing["metadata"]["annotations"][AUTOUPDATE] == "false" => None,
-                Some(existing) if is_other_role(expected, existing) => Some(Change::Recreate(expected.clone())),
+                Some(existing) if existing["metadata"]["annotations"][AUTOUPDATE] == "false" => {
+                    None
+                }
+                Some(existing) if is_other_role(expected, existing) => {
+                    Some(Change::Recreate(expected.clone()))
+                }
                 Some(existing) => {
                     let updated = united(expected, existing);
                     (updated != *existing).then_some(Change::Update(updated))
@@ -59,15 +63,25 @@ pub fn reconcile<'a>(stored: impl Fn(&str, &str, &str) -> Option<&'a Value>) -> 
 }
 
 fn is_other_role(expected: &Value, existing: &Value) -> bool {
-    expected.get("roleRef").is_some_and(|role| existing.get("roleRef") != Some(role))
+    expected
+        .get("roleRef")
+        .is_some_and(|role| existing.get("roleRef") != Some(role))
 }
 
 /// The existing object with what it lacks of the expected one.
 fn united(expected: &Value, existing: &Value) -> Value {
     let mut updated = existing.clone();
     for field in ["labels", "annotations"] {
-        let mut merged = expected["metadata"][field].as_object().cloned().unwrap_or_default();
-        merged.extend(existing["metadata"][field].as_object().cloned().unwrap_or_default());
+        let mut merged = expected["metadata"][field]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        merged.extend(
+            existing["metadata"][field]
+                .as_object()
+                .cloned()
+                .unwrap_or_default(),
+        );
         if !merged.is_empty() {
             updated["metadata"][field] = Value::Object(merged);
         }
@@ -77,7 +91,10 @@ fn united(expected: &Value, existing: &Value) -> Value {
     }
     if let Some(rule) = expected.get("aggregationRule") {
         // Its rules follow from the roles it gathers.
-        add_missing(&mut updated["aggregationRule"]["clusterRoleSelectors"], &rule["clusterRoleSelectors"]);
+        add_missing(
+            &mut updated["aggregationRule"]["clusterRoleSelectors"],
+            &rule["clusterRoleSelectors"],
+        );
     } else if expected.get("rules").is_some() {
         if let Some(object) = updated.as_object_mut() {
             object.remove("aggregationRule");
@@ -150,17 +167,31 @@ struct Binding {
 
 impl Data {
     fn into_objects(self) -> Vec<Value> {
-        let mut cluster_roles: Vec<_> = self.cluster_roles.iter().map(|role| role.object("ClusterRole")).collect();
+        let mut cluster_roles: Vec<_> = self
+            .cluster_roles
+            .iter()
+            .map(|role| role.object("ClusterRole"))
+            .collect();
         let mut settled = settle_aggregates(&cluster_roles);
         for role in &mut cluster_roles {
-            let rules = role["metadata"]["name"].as_str().and_then(|name| settled.remove(name));
+            let rules = role["metadata"]["name"]
+                .as_str()
+                .and_then(|name| settled.remove(name));
             if let Some(rules) = rules {
                 role["rules"] = Value::Array(rules);
             }
         }
-        cluster_roles.extend(self.cluster_role_bindings.iter().map(|it| it.object("ClusterRoleBinding", "ClusterRole")));
+        cluster_roles.extend(
+            self.cluster_role_bindings
+                .iter()
+                .map(|it| it.object("ClusterRoleBinding", "ClusterRole")),
+        );
         cluster_roles.extend(self.roles.iter().map(|role| role.object("Role")));
-        cluster_roles.extend(self.role_bindings.iter().map(|it| it.object("RoleBinding", "Role")));
+        cluster_roles.extend(
+            self.role_bindings
+                .iter()
+                .map(|it| it.object("RoleBinding", "Role")),
+        );
         cluster_roles
     }
 }
@@ -172,10 +203,16 @@ impl Role {
             role["metadata"]["labels"][format!("{AGGREGATE_TO}{target}")] = json!("true");
         }
         if let Some(source) = &self.aggregates {
-            let labels: Map<_, _> = [(format!("{AGGREGATE_TO}{source}"), json!("true"))].into_iter().collect();
+            let labels: Map<_, _> = [(format!("{AGGREGATE_TO}{source}"), json!("true"))]
+                .into_iter()
+                .collect();
             role["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": labels}]});
         }
-        role["rules"] = self.rules.iter().map(|permission| json!(permission.rule())).collect();
+        role["rules"] = self
+            .rules
+            .iter()
+            .map(|permission| json!(permission.rule()))
+            .collect();
         role
     }
 }
@@ -186,7 +223,9 @@ impl Permission {
         let groups = self.groups.split_whitespace();
         Rule {
             verbs: words(&self.verbs),
-            api_groups: groups.map(|group| if group == "core" { "" } else { group }.to_owned()).collect(),
+            api_groups: groups
+                .map(|group| if group == "core" { "" } else { group }.to_owned())
+                .collect(),
             resources: words(&self.resources),
             resource_names: words(&self.names),
             non_resource_urls: words(&self.urls),
@@ -200,7 +239,11 @@ impl Binding {
         let role = self.role.as_ref().unwrap_or(&self.name);
         binding["roleRef"] = json!({"apiGroup": GROUP, "kind": role_kind, "name": role});
         if !self.subjects.is_empty() {
-            binding["subjects"] = self.subjects.iter().map(|subject| self::subject(subject)).collect();
+            binding["subjects"] = self
+                .subjects
+                .iter()
+                .map(|subject| self::subject(subject))
+                .collect();
         }
         binding
     }
@@ -231,9 +274,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::auth::{AUTHENTICATED, Attributes, MASTERS, Roles, UNAUTHENTICATED, UserInfo, service_account};
+    use crate::auth::{
+        AUTHENTICATED, Attributes, MASTERS, Roles, UNAUTHENTICATED, UserInfo, service_account,
+    };
 
-    fn find<'a>(objects: &'a [Value], kind: &str, namespace: &str, name: &str) -> Option<&'a Value> {
+    fn find<'a>(
+        objects: &'a [Value],
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&'a Value> {
         objects.iter().find(|object| {
             let metadata = &object["metadata"];
             object["kind"] == kind
@@ -248,26 +298,54 @@ mod tests {
             "kind": "RoleBinding", "metadata": {"name": "b", "namespace": "ns"},
             "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": "u"}],
         });
-        let user = UserInfo { username: "u".to_owned(), ..UserInfo::default() };
+        let user = UserInfo {
+            username: "u".to_owned(),
+            ..UserInfo::default()
+        };
         let (path, group) = resource.split_once('.').unwrap_or((resource, ""));
         let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
-        let request =
-            Attributes::Resource { verb, group, version: "v1", resource, subresource, name: "x", namespace: "ns" };
-        Roles::from_objects(objects()).with(&binding).decide(&user, &request).is_allowed()
+        let request = Attributes::Resource {
+            verb,
+            group,
+            version: "v1",
+            resource,
+            subresource,
+            name: "x",
+            namespace: "ns",
+        };
+        Roles::from_objects(objects())
+            .with(&binding)
+            .decide(&user, &request)
+            .is_allowed()
     }
 
     #[test]
     fn every_binding_finds_its_role_and_every_object_is_marked() {
         for object in objects() {
-            assert_eq!(object["metadata"]["labels"]["kubernetes.io/bootstrapping"], "rbac-defaults");
+            assert_eq!(
+                object["metadata"]["labels"]["kubernetes.io/bootstrapping"],
+                "rbac-defaults"
+            );
             assert_eq!(object["metadata"]["annotations"][AUTOUPDATE], "true");
-            let Some(role) = object.get("roleRef") else { continue };
+            let Some(role) = object.get("roleRef") else {
+                continue;
+            };
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let kind = text(&role["kind"]);
-            let namespace = if kind == "Role" { text(&object["metadata"]["namespace"]) } else { String::new() };
-            assert!(find(objects(), &kind, &namespace, &text(&role["name"])).is_some(), "{object}");
+            let namespace = if kind == "Role" {
+                text(&object["metadata"]["namespace"])
+            } else {
+                String::new()
+            };
+            assert!(
+                find(objects(), &kind, &namespace, &text(&role["name"])).is_some(),
+                "{object}"
+            );
         }
-        let names: BTreeSet<_> = objects().iter().map(|it| (it["kind"].to_string(), it["metadata"].to_string())).collect();
+        let names: BTreeSet<_> = objects()
+            .iter()
+            .map(|it| (it["kind"].to_string(), it["metadata"].to_string()))
+            .collect();
         assert_eq!(names.len(), objects().len());
     }
 
@@ -307,16 +385,58 @@ mod tests {
             ("ingresses.networking.k8s.io", "patch", true, true, false),
             ("networkpolicies.networking.k8s.io", "get", true, true, true),
             ("poddisruptionbudgets.policy", "create", true, true, false),
-            ("horizontalpodautoscalers.autoscaling", "update", true, true, false),
+            (
+                "horizontalpodautoscalers.autoscaling",
+                "update",
+                true,
+                true,
+                false,
+            ),
             ("leases.coordination.k8s.io", "create", true, true, false),
             ("leases.coordination.k8s.io", "get", true, true, false),
             ("endpointslices.discovery.k8s.io", "get", true, true, true),
-            ("roles.rbac.authorization.k8s.io", "create", true, false, false),
-            ("rolebindings.rbac.authorization.k8s.io", "get", true, false, false),
-            ("clusterroles.rbac.authorization.k8s.io", "get", false, false, false),
-            ("localsubjectaccessreviews.authorization.k8s.io", "create", true, false, false),
-            ("customresourcedefinitions.apiextensions.k8s.io", "get", false, false, false),
-            ("validatingwebhookconfigurations.admissionregistration.k8s.io", "get", false, false, false),
+            (
+                "roles.rbac.authorization.k8s.io",
+                "create",
+                true,
+                false,
+                false,
+            ),
+            (
+                "rolebindings.rbac.authorization.k8s.io",
+                "get",
+                true,
+                false,
+                false,
+            ),
+            (
+                "clusterroles.rbac.authorization.k8s.io",
+                "get",
+                false,
+                false,
+                false,
+            ),
+            (
+                "localsubjectaccessreviews.authorization.k8s.io",
+                "create",
+                true,
+                false,
+                false,
+            ),
+            (
+                "customresourcedefinitions.apiextensions.k8s.io",
+                "get",
+                false,
+                false,
+                false,
+            ),
+            (
+                "validatingwebhookconfigurations.admissionregistration.k8s.io",
+                "get",
+                false,
+                false,
+                false,
+            ),
         ] {
             let verdicts = ["admin", "edit", "view"].map(|role| may(role, verb, resource));
             assert_eq!(verdicts, [admin, edit, view], "{verb} {resource}");
@@ -326,7 +446,10 @@ mod tests {
     #[test]
     fn everyone_may_see_what_everyone_may_see() {
         let roles = Roles::from_objects(objects());
-        let in_group = |group: &str| UserInfo { groups: vec![group.to_owned()], ..UserInfo::default() };
+        let in_group = |group: &str| UserInfo {
+            groups: vec![group.to_owned()],
+            ..UserInfo::default()
+        };
         let get = |path| Attributes::NonResource { verb: "get", path };
         let review = Attributes::Resource {
             verb: "create",
@@ -350,9 +473,17 @@ mod tests {
             (AUTHENTICATED, review, true),
             ("system:monitoring", get("/metrics"), true),
             (MASTERS, get("/anything"), true),
-            (service_account::groups("ns")[0].as_str(), get("/openid/v1/jwks"), true),
+            (
+                service_account::groups("ns")[0].as_str(),
+                get("/openid/v1/jwks"),
+                true,
+            ),
         ] {
-            assert_eq!(roles.decide(&in_group(group), &request).is_allowed(), expected, "{group} {request:?}");
+            assert_eq!(
+                roles.decide(&in_group(group), &request).is_allowed(),
+                expected,
+                "{group} {request:?}"
+            );
         }
     }
 
@@ -360,18 +491,32 @@ mod tests {
     fn a_new_cluster_gets_all_and_a_second_start_changes_nothing() {
         let changes = reconcile(|_, _, _| None);
         assert_eq!(changes.len(), objects().len());
-        assert!(changes.iter().all(|change| matches!(change, Change::Create(_))));
-        assert_eq!(reconcile(|kind, namespace, name| find(objects(), kind, namespace, name)), []);
+        assert!(
+            changes
+                .iter()
+                .all(|change| matches!(change, Change::Create(_)))
+        );
+        assert_eq!(
+            reconcile(|kind, namespace, name| find(objects(), kind, namespace, name)),
+            []
+        );
     }
 
     #[test]
     fn a_start_adds_what_is_missing_and_keeps_what_is_extra() {
         let mut stored = objects().to_vec();
         let mut edit = |kind: &str, name: &str, change: &dyn Fn(&mut Value)| {
-            change(stored.iter_mut().find(|it| it["kind"] == kind && it["metadata"]["name"] == name).unwrap());
+            change(
+                stored
+                    .iter_mut()
+                    .find(|it| it["kind"] == kind && it["metadata"]["name"] == name)
+                    .unwrap(),
+            );
         };
         let extra = json!({"verbs": ["get"], "apiGroups": ["x"], "resources": ["y"]});
-        edit("ClusterRole", "system:basic-user", &|role| role["rules"] = json!([extra]));
+        edit("ClusterRole", "system:basic-user", &|role| {
+            role["rules"] = json!([extra])
+        });
         edit("ClusterRole", "system:discovery", &|role| {
             role["metadata"]["annotations"][AUTOUPDATE] = json!("false");
             role["rules"] = json!([]);
@@ -380,8 +525,12 @@ mod tests {
             role["metadata"]["labels"] = json!({"mine": "too"});
             role["rules"] = json!([]);
         });
-        edit("ClusterRoleBinding", "system:discovery", &|binding| binding["subjects"] = json!([]));
-        edit("ClusterRoleBinding", "system:basic-user", &|binding| binding["roleRef"]["name"] = json!("other"));
+        edit("ClusterRoleBinding", "system:discovery", &|binding| {
+            binding["subjects"] = json!([])
+        });
+        edit("ClusterRoleBinding", "system:basic-user", &|binding| {
+            binding["roleRef"]["name"] = json!("other")
+        });
 
         let changes = reconcile(|kind, namespace, name| find(&stored, kind, namespace, name));
         assert_eq!(changes.len(), 4, "{changes:?}");
@@ -390,15 +539,25 @@ mod tests {
                 Change::Update(role) if role["metadata"]["name"] == "system:basic-user" => {
                     assert_eq!(role["rules"][0], extra);
                     let expected = find(objects(), "ClusterRole", "", "system:basic-user").unwrap();
-                    assert_eq!(covers(&rbac::rules_of(&role), &rbac::rules_of(expected)), Ok(()));
+                    assert_eq!(
+                        covers(&rbac::rules_of(&role), &rbac::rules_of(expected)),
+                        Ok(())
+                    );
                 }
                 Change::Update(role) if role["metadata"]["name"] == "view" => {
                     assert_eq!(role["metadata"]["labels"]["mine"], "too");
-                    assert_eq!(role["metadata"]["labels"][format!("{AGGREGATE_TO}edit")], "true");
+                    assert_eq!(
+                        role["metadata"]["labels"][format!("{AGGREGATE_TO}edit")],
+                        "true"
+                    );
                     assert_eq!(role["rules"], json!([]), "aggregation fills them");
                 }
-                Change::Update(binding) => assert_eq!(binding["subjects"][0]["name"], AUTHENTICATED),
-                Change::Recreate(binding) => assert_eq!(binding["roleRef"]["name"], "system:basic-user"),
+                Change::Update(binding) => {
+                    assert_eq!(binding["subjects"][0]["name"], AUTHENTICATED)
+                }
+                Change::Recreate(binding) => {
+                    assert_eq!(binding["roleRef"]["name"], "system:basic-user")
+                }
                 Change::Create(object) => panic!("nothing was missing: {object}"),
             }
         }

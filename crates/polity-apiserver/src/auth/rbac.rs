@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use aggregate::{aggregated_rules, settle_aggregates};
 pub use escalation::{RoleWrite, confirm_no_escalation};
-pub use rule::{Rule, covers};
+pub use rule::{Rule, covers, quoted_list};
 
 use crate::auth::authorize::Decision;
 use crate::auth::{Attributes, UserInfo, service_account};
@@ -57,7 +57,10 @@ struct Binding {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
     #[error("{resource}.{GROUP} {name:?} not found")]
-    NotFound { resource: &'static str, name: String },
+    NotFound {
+        resource: &'static str,
+        name: String,
+    },
     #[error("unsupported role reference kind: {kind:?}")]
     UnsupportedKind { kind: String },
 }
@@ -98,14 +101,20 @@ impl Roles {
         match Kind::of(object) {
             Some(Kind::Role) => {
                 let rules = Arc::new(rules_of(object));
-                self.roles.entry(namespace.to_owned()).or_default().insert(name.to_owned(), rules);
+                self.roles
+                    .entry(namespace.to_owned())
+                    .or_default()
+                    .insert(name.to_owned(), rules);
             }
             Some(Kind::Binding) => {
                 let binding = Arc::new(Binding {
                     role: read(&object["roleRef"]).unwrap_or_default(),
                     subjects: read_all(&object["subjects"]),
                 });
-                self.bindings.entry(namespace.to_owned()).or_default().insert(name.to_owned(), binding);
+                self.bindings
+                    .entry(namespace.to_owned())
+                    .or_default()
+                    .insert(name.to_owned(), binding);
             }
             None => {}
         }
@@ -121,13 +130,19 @@ impl Roles {
         for grant in self.grants(user, namespace) {
             match self.rules_of_role(&grant.binding.role, grant.namespace) {
                 Ok(rules) if rules.iter().any(|rule| rule.allows(request)) => {
-                    return Decision::Allow { reason: format!("RBAC: allowed by {grant}") };
+                    return Decision::Allow {
+                        reason: format!("RBAC: allowed by {grant}"),
+                    };
                 }
                 Ok(_) => {}
-                Err(error) => errors.push(singular(&error)),
+                Err(error) => errors.push(error),
             }
         }
-        let reason = if errors.is_empty() { String::new() } else { format!("RBAC: {}", joined(errors)) };
+        let reason = if errors.is_empty() {
+            String::new()
+        } else {
+            format!("RBAC: {}", unresolved(&errors))
+        };
         Decision::NoOpinion { reason }
     }
 
@@ -145,13 +160,33 @@ impl Roles {
     }
 
     /// The bindings that name the user: first the cluster-wide ones, then those of the namespace.
-    fn grants<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> impl Iterator<Item = Grant<'a>> {
-        let namespaces = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
+    fn grants<'a>(
+        &'a self,
+        user: &'a UserInfo,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = Grant<'a>> {
+        let namespaces = if namespace.is_empty() {
+            vec![""]
+        } else {
+            vec!["", namespace]
+        };
         namespaces.into_iter().flat_map(move |namespace| {
-            self.bindings.get(namespace).into_iter().flatten().filter_map(move |(name, binding)| {
-                let subject = binding.subjects.iter().find(|subject| subject.is(user, namespace))?;
-                Some(Grant { namespace, name, binding, subject })
-            })
+            self.bindings
+                .get(namespace)
+                .into_iter()
+                .flatten()
+                .filter_map(move |(name, binding)| {
+                    let subject = binding
+                        .subjects
+                        .iter()
+                        .find(|subject| subject.is(user, namespace))?;
+                    Some(Grant {
+                        namespace,
+                        name,
+                        binding,
+                        subject,
+                    })
+                })
         })
     }
 
@@ -159,13 +194,20 @@ impl Roles {
         let (resource, namespace) = match role.kind.as_str() {
             "ClusterRole" => ("clusterroles", ""),
             "Role" if !namespace.is_empty() => ("roles", namespace),
-            _ => return Err(RoleError::UnsupportedKind { kind: role.kind.clone() }),
+            _ => {
+                return Err(RoleError::UnsupportedKind {
+                    kind: role.kind.clone(),
+                });
+            }
         };
         self.roles
             .get(namespace)
             .and_then(|roles| roles.get(&role.name))
             .map(|rules| rules.as_slice())
-            .ok_or_else(|| RoleError::NotFound { resource, name: role.name.clone() })
+            .ok_or_else(|| RoleError::NotFound {
+                resource,
+                name: role.name.clone(),
+            })
     }
 }
 
@@ -183,7 +225,11 @@ impl std::fmt::Display for Grant<'_> {
         if self.namespace.is_empty() {
             write!(f, "ClusterRoleBinding {:?}", self.name)?;
         } else {
-            write!(f, "RoleBinding {:?}", format!("{}/{}", self.name, self.namespace))?;
+            write!(
+                f,
+                "RoleBinding {:?}",
+                format!("{}/{}", self.name, self.namespace)
+            )?;
         }
         write!(f, " of {kind} {name:?} to {} ", self.subject.kind)?;
         if self.subject.kind == "ServiceAccount" {
@@ -203,14 +249,19 @@ impl Subject {
             "ServiceAccount" => {
                 let namespace = self.namespace_or(binding_namespace);
                 !namespace.is_empty()
-                    && service_account::split(&user.username) == Some((namespace, self.name.as_str()))
+                    && service_account::split(&user.username)
+                        == Some((namespace, self.name.as_str()))
             }
             _ => false,
         }
     }
 
     fn namespace_or<'a>(&'a self, binding_namespace: &'a str) -> &'a str {
-        if self.namespace.is_empty() { binding_namespace } else { &self.namespace }
+        if self.namespace.is_empty() {
+            binding_namespace
+        } else {
+            &self.namespace
+        }
     }
 }
 
@@ -245,7 +296,11 @@ fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Option<T> {
 }
 
 fn read_all<'a, T: Deserialize<'a>>(list: &'a Value) -> Vec<T> {
-    list.as_array().into_iter().flatten().filter_map(read).collect()
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(read)
+        .collect()
 }
 
 fn remove<T>(index: &mut ByNamespace<T>, namespace: &str, name: &str) {
@@ -257,9 +312,14 @@ fn remove<T>(index: &mut ByNamespace<T>, namespace: &str, name: &str) {
     }
 }
 
-/// The error as the authorizer words it, which names the kind where the API names the resource.
-fn singular(error: &RoleError) -> String {
-    error.to_string().replacen("roles.", "role.", 1)
+/// What could not be resolved, as the authorizer words it: by kind, where the API names the resource.
+pub fn unresolved(errors: &[RoleError]) -> String {
+    joined(
+        errors
+            .iter()
+            .map(|error| error.to_string().replacen("roles.", "role.", 1))
+            .collect(),
+    )
 }
 
 fn joined(mut texts: Vec<String>) -> String {

@@ -21,7 +21,11 @@ impl Secret {
         let (own, given) = (self.0.as_bytes(), text.as_bytes());
         let mut difference = u8::from(own.len() != given.len());
         for (index, byte) in given.iter().enumerate() {
-            difference |= byte ^ own.get(index % own.len().max(1)).copied().unwrap_or_default();
+            difference |= byte
+                ^ own
+                    .get(index % own.len().max(1))
+                    .copied()
+                    .unwrap_or_default();
         }
         std::hint::black_box(difference) == 0
     }

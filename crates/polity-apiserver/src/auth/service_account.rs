@@ -18,8 +18,8 @@ pub fn groups(namespace: &str) -> Vec<String> {
 /// Namespace and name of the service account with this user name, if it is one's.
 pub fn split(username: &str) -> Option<(&str, &str)> {
     let (namespace, name) = username.strip_prefix(USERNAME_PREFIX)?.split_once(':')?;
-    let is_valid =
-        polity_core::name::dns_label(namespace).is_ok() && polity_core::name::dns_subdomain(name).is_ok();
+    let is_valid = polity_core::name::dns_label(namespace).is_ok()
+        && polity_core::name::dns_subdomain(name).is_ok();
     is_valid.then_some((namespace, name))
 }
 
@@ -30,7 +30,10 @@ mod tests {
     #[test]
     fn au4_user_names_of_service_accounts() {
         assert_eq!(username("ns", "sa"), "system:serviceaccount:ns:sa");
-        assert_eq!(groups("ns"), ["system:serviceaccounts", "system:serviceaccounts:ns"]);
+        assert_eq!(
+            groups("ns"),
+            ["system:serviceaccounts", "system:serviceaccounts:ns"]
+        );
         for (username, expected) in [
             ("system:serviceaccount:ns:sa", Some(("ns", "sa"))),
             ("system:serviceaccount:ns:s.a", Some(("ns", "s.a"))),

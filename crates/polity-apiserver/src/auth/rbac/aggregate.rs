@@ -16,14 +16,21 @@ pub fn aggregated_rules<'a>(
     let mut rules = Vec::new();
     for selector in selectors {
         // A selector that cannot be read finds nothing; validation refuses to store one.
-        let selector = LabelSelector::from_json(selector, &FieldPath::root()).unwrap_or(LabelSelector::Nothing);
+        let selector = LabelSelector::from_json(selector, &FieldPath::root())
+            .unwrap_or(LabelSelector::Nothing);
         let mut found: Vec<&Value> = all
             .clone()
             .into_iter()
-            .filter(|other| name(other) != name(role) && selector.matches(&other["metadata"]["labels"]))
+            .filter(|other| {
+                name(other) != name(role) && selector.matches(&other["metadata"]["labels"])
+            })
             .collect();
         found.sort_by_key(|other| name(other));
-        for rule in found.into_iter().filter_map(|other| other["rules"].as_array()).flatten() {
+        for rule in found
+            .into_iter()
+            .filter_map(|other| other["rules"].as_array())
+            .flatten()
+        {
             if !rules.contains(rule) {
                 rules.push(rule.clone());
             }
@@ -34,15 +41,23 @@ pub fn aggregated_rules<'a>(
 
 /// The rules that aggregating ClusterRoles should have and do not, by name, with roles that aggregate
 /// aggregating roles taken into account.
-pub fn settle_aggregates<'a>(all: impl IntoIterator<Item = &'a Value>) -> BTreeMap<String, Vec<Value>> {
+pub fn settle_aggregates<'a>(
+    all: impl IntoIterator<Item = &'a Value>,
+) -> BTreeMap<String, Vec<Value>> {
     let mut roles: Vec<Value> = all.into_iter().cloned().collect();
     let mut changed = BTreeMap::new();
     // A chain is at most as long as there are roles; roles that aggregate each other may never settle.
     for _ in 0..=roles.len() {
         let mut is_settled = true;
         for index in 0..roles.len() {
-            let Some(rules) = aggregated_rules(&roles[index], &roles) else { continue };
-            if roles[index]["rules"].as_array().map_or(&[][..], Vec::as_slice) != rules {
+            let Some(rules) = aggregated_rules(&roles[index], &roles) else {
+                continue;
+            };
+            if roles[index]["rules"]
+                .as_array()
+                .map_or(&[][..], Vec::as_slice)
+                != rules
+            {
                 is_settled = false;
                 changed.insert(name(&roles[index]).to_owned(), rules.clone());
                 roles[index]["rules"] = Value::Array(rules);
@@ -85,7 +100,14 @@ mod tests {
             aggregating("view", "view", "view"),
         ];
         let rules = aggregated_rules(&all[3], &all).unwrap();
-        assert_eq!(rules, [json!({"verbs": ["get"]}), json!({"verbs": ["list"]}), json!({"verbs": ["watch"]})]);
+        assert_eq!(
+            rules,
+            [
+                json!({"verbs": ["get"]}),
+                json!({"verbs": ["list"]}),
+                json!({"verbs": ["watch"]})
+            ]
+        );
         assert_eq!(aggregated_rules(&all[0], &all), None);
     }
 
@@ -100,20 +122,30 @@ mod tests {
         ];
         let settled = settle_aggregates(&all);
         assert_eq!(settled["view"], [json!({"verbs": ["get"]})]);
-        assert_eq!(settled["edit"], [json!({"verbs": ["create"]}), json!({"verbs": ["get"]})]);
+        assert_eq!(
+            settled["edit"],
+            [json!({"verbs": ["create"]}), json!({"verbs": ["get"]})]
+        );
         assert_eq!(settled["admin"], settled["edit"]);
     }
 
     #[test]
     fn roles_that_aggregate_each_other_come_to_an_end() {
-        let all = [aggregating("x", "y", "x"), aggregating("y", "x", "y"), role("a", "x", &["get"])];
+        let all = [
+            aggregating("x", "y", "x"),
+            aggregating("y", "x", "y"),
+            role("a", "x", &["get"]),
+        ];
         let settled = settle_aggregates(&all);
         assert!(settled["x"].contains(&json!({"verbs": ["get"]})));
     }
 
     #[test]
     fn what_is_settled_stays_untouched() {
-        let all = [aggregating("view", "", "view"), role("a", "view", &["stale"])];
+        let all = [
+            aggregating("view", "", "view"),
+            role("a", "view", &["stale"]),
+        ];
         assert!(settle_aggregates(&all).is_empty());
     }
 }

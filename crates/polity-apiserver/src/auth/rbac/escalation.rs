@@ -28,10 +28,18 @@ pub fn confirm_no_escalation(
     user: &UserInfo,
     write: &RoleWrite<'_>,
 ) -> Result<(), ApiError> {
-    if user.is_in(MASTERS) || write.old.is_some_and(|old| is_garbage_collection(write.new, old)) {
+    if user.is_in(MASTERS)
+        || write
+            .old
+            .is_some_and(|old| is_garbage_collection(write.new, old))
+    {
         return Ok(());
     }
-    let check = Check { authorizer, user, write };
+    let check = Check {
+        authorizer,
+        user,
+        write,
+    };
     match write.new["kind"].as_str() {
         Some("Role") => check.role("roles"),
         Some("ClusterRole") => check.role("clusterroles"),
@@ -52,10 +60,13 @@ impl Check<'_> {
         if self.may("escalate", plural, self.write.request_name) {
             return Ok(());
         }
-        self.holds(&rules_of(self.write.new)).map_err(|why| self.refusal(plural, &why))?;
+        self.holds(&rules_of(self.write.new))
+            .map_err(|why| self.refusal(plural, &why))?;
         // An aggregation rule can gather anything, now and later.
         let aggregates = |role: &Value| {
-            role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|list| !list.is_empty())
+            role["aggregationRule"]["clusterRoleSelectors"]
+                .as_array()
+                .is_some_and(|list| !list.is_empty())
         };
         if (aggregates(self.write.new) || self.write.old.is_some_and(aggregates))
             && self.holds(&Rule::everything()).is_err()
@@ -76,12 +87,20 @@ impl Check<'_> {
         if bound.is_some_and(|bound| self.may("bind", bound, &role.name)) {
             return Ok(());
         }
-        let rules = self.authorizer.roles.rules_of_role(&role, self.write.namespace).map_err(|error| match error {
-            RoleError::NotFound { resource, name } => {
-                ApiError::not_found(ResourceName { group: GROUP, plural: resource }, &name)
-            }
-            RoleError::UnsupportedKind { .. } => ApiError::internal(error),
-        })?;
+        let rules = self
+            .authorizer
+            .roles
+            .rules_of_role(&role, self.write.namespace)
+            .map_err(|error| match error {
+                RoleError::NotFound { resource, name } => ApiError::not_found(
+                    ResourceName {
+                        group: GROUP,
+                        plural: resource,
+                    },
+                    &name,
+                ),
+                RoleError::UnsupportedKind { .. } => ApiError::internal(error),
+            })?;
         self.holds(rules).map_err(|why| self.refusal(plural, &why))
     }
 
@@ -101,12 +120,17 @@ impl Check<'_> {
     /// Whether the user holds all of these; if not, the sentence to refuse with.
     fn holds(&self, needed: &[Rule]) -> Result<(), String> {
         let (owned, errors) = self.authorizer.rules_for(self.user, self.write.namespace);
-        let Err(missing) = covers(&owned, needed) else { return Ok(()) };
+        let Err(missing) = covers(&owned, needed) else {
+            return Ok(());
+        };
         let mut why = format!(
             "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
             self.user.username,
             quoted_list(&self.user.groups),
-            describe(&missing).into_iter().collect::<Vec<_>>().join("\n"),
+            describe(&missing)
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join("\n"),
         );
         if !errors.is_empty() {
             let errors = super::joined(errors.iter().map(ToString::to_string).collect());
@@ -116,19 +140,41 @@ impl Check<'_> {
     }
 
     fn refusal(&self, plural: &str, why: &str) -> ApiError {
-        let name = self.write.new["metadata"]["name"].as_str().unwrap_or_default();
-        ApiError::forbidden(ResourceName { group: GROUP, plural }, name, why)
+        let name = self.write.new["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default();
+        ApiError::forbidden(
+            ResourceName {
+                group: GROUP,
+                plural,
+            },
+            name,
+            why,
+        )
     }
 }
 
 /// Whether a write changes nothing but what garbage collection changes; that grants nobody anything.
 fn is_garbage_collection(new: &Value, old: &Value) -> bool {
-    const BOOKKEEPING: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
-    fn substance<'a>(object: &'a Value) -> Option<(Map<String, Value>, Vec<(&'a String, &'a Value)>)> {
+    const BOOKKEEPING: [&str; 4] = [
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+        "resourceVersion",
+    ];
+    fn substance<'a>(
+        object: &'a Value,
+    ) -> Option<(Map<String, Value>, Vec<(&'a String, &'a Value)>)> {
         let object = object.as_object()?;
         let mut metadata = object.get("metadata")?.as_object()?.clone();
         metadata.retain(|key, _| !BOOKKEEPING.contains(&key.as_str()));
-        Some((metadata, object.iter().filter(|(key, _)| *key != "metadata").collect()))
+        Some((
+            metadata,
+            object
+                .iter()
+                .filter(|(key, _)| *key != "metadata")
+                .collect(),
+        ))
     }
     substance(new).is_some_and(|new| Some(new) == substance(old))
 }

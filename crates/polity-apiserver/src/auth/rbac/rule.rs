@@ -19,11 +19,20 @@ const ANY: &str = "*";
 pub struct Rule {
     #[serde(deserialize_with = "null_as_empty")]
     pub verbs: Vec<String>,
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "null_as_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub api_groups: Vec<String>,
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "null_as_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub resources: Vec<String>,
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "null_as_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub resource_names: Vec<String>,
     #[serde(
         rename = "nonResourceURLs",
@@ -50,18 +59,32 @@ impl Rule {
 
     /// Verbs on URL paths.
     pub fn on_urls(verbs: &[&str], urls: &[&str]) -> Self {
-        Self { verbs: owned(verbs), non_resource_urls: owned(urls), ..Self::default() }
+        Self {
+            verbs: owned(verbs),
+            non_resource_urls: owned(urls),
+            ..Self::default()
+        }
     }
 
     /// The two rules that allow everything.
     pub fn everything() -> [Self; 2] {
-        [Self::on_resources(&[ANY], &[ANY], &[ANY]), Self::on_urls(&[ANY], &[ANY])]
+        [
+            Self::on_resources(&[ANY], &[ANY], &[ANY]),
+            Self::on_urls(&[ANY], &[ANY]),
+        ]
     }
 
     /// Whether the rule allows the request.
     pub fn allows(&self, request: &Attributes<'_>) -> bool {
         match *request {
-            Attributes::Resource { verb, group, resource, subresource, name, .. } => {
+            Attributes::Resource {
+                verb,
+                group,
+                resource,
+                subresource,
+                name,
+                ..
+            } => {
                 has_or_any(&self.verbs, verb)
                     && has_or_any(&self.api_groups, group)
                     && self.allows_resource(resource, subresource)
@@ -87,18 +110,32 @@ impl Rule {
     fn covers(&self, other: &Self) -> bool {
         let names_are_covered = self.resource_names.is_empty()
             || (!other.resource_names.is_empty()
-                && other.resource_names.iter().all(|name| has(&self.resource_names, name)));
+                && other
+                    .resource_names
+                    .iter()
+                    .all(|name| has(&self.resource_names, name)));
         names_are_covered
             && other.verbs.iter().all(|verb| has_or_any(&self.verbs, verb))
-            && other.api_groups.iter().all(|group| has_or_any(&self.api_groups, group))
-            && other.resources.iter().all(|resource| self.covers_resource(resource))
-            && other.non_resource_urls.iter().all(|url| any_url_covers(&self.non_resource_urls, url))
+            && other
+                .api_groups
+                .iter()
+                .all(|group| has_or_any(&self.api_groups, group))
+            && other
+                .resources
+                .iter()
+                .all(|resource| self.covers_resource(resource))
+            && other
+                .non_resource_urls
+                .iter()
+                .all(|url| any_url_covers(&self.non_resource_urls, url))
     }
 
     fn covers_resource(&self, resource: &str) -> bool {
         has_or_any(&self.resources, resource)
             || resource.split_once('/').is_some_and(|(_, sub)| {
-                self.resources.iter().any(|own| own.strip_prefix("*/") == Some(sub))
+                self.resources
+                    .iter()
+                    .any(|own| own.strip_prefix("*/") == Some(sub))
             })
     }
 
@@ -113,7 +150,12 @@ impl Rule {
                         verbs: vec![verb.clone()],
                         api_groups: vec![group.clone()],
                         resources: vec![resource.clone()],
-                        resource_names: self.resource_names.get(index).into_iter().cloned().collect(),
+                        resource_names: self
+                            .resource_names
+                            .get(index)
+                            .into_iter()
+                            .cloned()
+                            .collect(),
                         non_resource_urls: Vec::new(),
                     })
                 })
@@ -156,11 +198,15 @@ pub fn covers(owned: &[Rule], needed: &[Rule]) -> Result<(), Vec<Rule>> {
             }
         }
     }
-    if missing.is_empty() { Ok(()) } else { Err(missing) }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing)
+    }
 }
 
 /// Single permissions with those on the same object joined, printed and sorted, for a refusal.
-pub fn describe(missing: &[Rule]) -> BTreeSet<String> {
+pub(super) fn describe(missing: &[Rule]) -> BTreeSet<String> {
     let mut by_object: BTreeMap<_, Rule> = BTreeMap::new();
     let mut described = BTreeSet::new();
     for rule in missing {
@@ -247,9 +293,7 @@ mod tests {
 
     #[test]
     fn au7_a_rule_matches_verb_group_resource_and_name() {
-        let on = |group: &str, resource: &str| {
-            json!({"verbs": ["get"], "apiGroups": [group], "resources": [resource]})
-        };
+        let on = |group: &str, resource: &str| json!({"verbs": ["get"], "apiGroups": [group], "resources": [resource]});
         let named = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]});
         let cases = [
             (on("", "pods"), get("", "pods", "a"), true),
@@ -267,12 +311,28 @@ mod tests {
             (named.clone(), get("", "pods", "a"), true),
             (named.clone(), get("", "pods", "b"), false),
             (named, get("", "pods", ""), false),
-            (json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}), get("x", "y/z", "n"), true),
-            (json!({"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}), get("", "pods", "a"), false),
-            (json!({"verbs": null, "apiGroups": [""], "resources": ["pods"]}), get("", "pods", "a"), false),
+            (
+                json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
+                get("x", "y/z", "n"),
+                true,
+            ),
+            (
+                json!({"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}),
+                get("", "pods", "a"),
+                false,
+            ),
+            (
+                json!({"verbs": null, "apiGroups": [""], "resources": ["pods"]}),
+                get("", "pods", "a"),
+                false,
+            ),
         ];
         for (value, request, expected) in cases {
-            assert_eq!(rule(value.clone()).allows(&request), expected, "{value} on {request:?}");
+            assert_eq!(
+                rule(value.clone()).allows(&request),
+                expected,
+                "{value} on {request:?}"
+            );
         }
     }
 
@@ -286,10 +346,14 @@ mod tests {
             ("*", "/anything", true),
             ("/api*", "/apis", true),
         ] {
-            let allowed = Rule::on_urls(&["get"], &[url]).allows(&Attributes::NonResource { verb: "get", path });
+            let allowed = Rule::on_urls(&["get"], &[url])
+                .allows(&Attributes::NonResource { verb: "get", path });
             assert_eq!(allowed, expected, "{url} on {path}");
         }
-        let put = Attributes::NonResource { verb: "put", path: "/healthz" };
+        let put = Attributes::NonResource {
+            verb: "put",
+            path: "/healthz",
+        };
         assert!(!Rule::on_urls(&["get"], &["/healthz"]).allows(&put));
         assert!(!Rule::on_resources(&["*"], &["*"], &["*"]).allows(&put));
     }
@@ -314,7 +378,9 @@ mod tests {
 
     #[test]
     fn au7_names_narrow_and_subresource_wildcards_widen() {
-        let named = rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}));
+        let named = rule(
+            json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}),
+        );
         let all = Rule::on_resources(&["get"], &[""], &["pods"]);
         let logs = Rule::on_resources(&["get"], &[""], &["*/log"]);
         let log = Rule::on_resources(&["get"], &[""], &["pods/log"]);
@@ -326,7 +392,11 @@ mod tests {
             (&all, &log, false),
         ] {
             let (owned, needed) = (std::slice::from_ref(owned), std::slice::from_ref(needed));
-            assert_eq!(covers(owned, needed).is_ok(), expected, "{owned:?} over {needed:?}");
+            assert_eq!(
+                covers(owned, needed).is_ok(),
+                expected,
+                "{owned:?} over {needed:?}"
+            );
         }
     }
 
@@ -340,7 +410,13 @@ mod tests {
             resource_names: many,
             ..Rule::default()
         };
-        assert!(covers(&[Rule::on_resources(&["get"], &[""], &["pods"])], &[huge.clone()]).is_err());
+        assert!(
+            covers(
+                &[Rule::on_resources(&["get"], &[""], &["pods"])],
+                &[huge.clone()]
+            )
+            .is_err()
+        );
         assert_eq!(covers(&Rule::everything(), &[huge]), Ok(()));
     }
 
@@ -363,7 +439,11 @@ mod tests {
                 ..Rule::default()
             });
         let on_urls = (some(&["get", "*"], 1), some(&["/a", "/a/*", "*"], 1)).prop_map(
-            |(verbs, non_resource_urls)| Rule { verbs, non_resource_urls, ..Rule::default() },
+            |(verbs, non_resource_urls)| Rule {
+                verbs,
+                non_resource_urls,
+                ..Rule::default()
+            },
         );
         prop_oneof![on_resources, on_urls]
     }
