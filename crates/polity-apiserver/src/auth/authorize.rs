@@ -44,7 +44,13 @@ impl Authorizer<'_> {
                 reason: String::new(),
             };
         }
-        self.roles.decide(user, request)
+        match self.roles.decide(user, request) {
+            // A chain of authorizers names who found nothing.
+            Decision::NoOpinion { reason } if !reason.is_empty() => Decision::NoOpinion {
+                reason: format!("rbac: {reason}"),
+            },
+            decision => decision,
+        }
     }
 
     /// Whether the user may do this; if not, the answer to give.
@@ -238,7 +244,7 @@ mod tests {
             .unwrap_err();
         assert!(
             error.message.ends_with(
-                "at the cluster scope: RBAC: clusterrole.rbac.authorization.k8s.io \"gone\" not found"
+                "at the cluster scope: rbac: RBAC: clusterrole.rbac.authorization.k8s.io \"gone\" not found"
             ),
             "{}",
             error.message

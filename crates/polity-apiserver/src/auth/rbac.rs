@@ -53,14 +53,13 @@ struct Binding {
     subjects: Vec<Subject>,
 }
 
-/// A role that a binding names and nobody has written.
+/// A role that a binding names and that is not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    #[error("{resource}.{GROUP} {name:?} not found")]
-    NotFound {
-        resource: &'static str,
-        name: String,
-    },
+    #[error("{kind}.{GROUP} {name:?} not found")]
+    NotFound { kind: &'static str, name: String },
+    #[error("Namespace parameter required.")]
+    NoNamespace,
     #[error("unsupported role reference kind: {kind:?}")]
     UnsupportedKind { kind: String },
 }
@@ -191,9 +190,10 @@ impl Roles {
     }
 
     fn rules_of_role(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], RoleError> {
-        let (resource, namespace) = match role.kind.as_str() {
-            "ClusterRole" => ("clusterroles", ""),
-            "Role" if !namespace.is_empty() => ("roles", namespace),
+        let (kind, namespace) = match role.kind.as_str() {
+            "ClusterRole" => ("clusterrole", ""),
+            "Role" if namespace.is_empty() => return Err(RoleError::NoNamespace),
+            "Role" => ("role", namespace),
             _ => {
                 return Err(RoleError::UnsupportedKind {
                     kind: role.kind.clone(),
@@ -205,7 +205,7 @@ impl Roles {
             .and_then(|roles| roles.get(&role.name))
             .map(|rules| rules.as_slice())
             .ok_or_else(|| RoleError::NotFound {
-                resource,
+                kind,
                 name: role.name.clone(),
             })
     }
@@ -312,18 +312,15 @@ fn remove<T>(index: &mut ByNamespace<T>, namespace: &str, name: &str) {
     }
 }
 
-/// What could not be resolved, as the authorizer words it: by kind, where the API names the resource.
-pub fn unresolved(errors: &[RoleError]) -> String {
-    joined(
-        errors
-            .iter()
-            .map(|error| error.to_string().replacen("roles.", "role.", 1))
-            .collect(),
-    )
-}
-
-fn joined(mut texts: Vec<String>) -> String {
-    texts.dedup();
+/// What could not be resolved: one as it is, several in brackets, each once.
+pub fn unresolved(errors: impl IntoIterator<Item = impl ToString>) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        let text = error.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
     match texts.as_slice() {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::rbac::{Rule, unresolved};
-use super::token::Objects;
+use super::token::{Objects, TokenError};
 use super::{Authenticator, Authorizer, UserInfo, rfc3339};
 use crate::status::{ApiError, ResourceName};
 
@@ -80,7 +80,7 @@ fn rules(body: &Value, context: &ReviewContext<'_>) -> Result<Value, ApiError> {
     let mut status =
         json!({"resourceRules": on_resources, "nonResourceRules": on_urls, "incomplete": false});
     if !errors.is_empty() {
-        status["evaluationError"] = json!(unresolved(&errors));
+        status["evaluationError"] = json!(unresolved(errors));
     }
     // The one review whose answer does not repeat its spec.
     let empty = json!({"metadata": {}});
@@ -123,7 +123,7 @@ fn token(body: &Value, context: &ReviewContext<'_>) -> Result<Value, ApiError> {
         Ok(found) => {
             json!({"authenticated": true, "user": found.user, "audiences": found.audiences})
         }
-        Err(error) => json!({"user": Map::new(), "error": error.to_string()}),
+        Err(error) => json!({"user": Map::new(), "error": refused(&error)}),
     };
     Ok(object(
         "authentication.k8s.io",
@@ -131,6 +131,14 @@ fn token(body: &Value, context: &ReviewContext<'_>) -> Result<Value, ApiError> {
         body,
         json!({"spec": spec, "status": status}),
     ))
+}
+
+/// A token is first taken for a static one, then for a service account's; both refusals are told.
+fn refused(error: &TokenError) -> String {
+    match error {
+        TokenError::Unrecognized => error.to_string(),
+        error => format!("[{}, {error}]", TokenError::Unrecognized),
+    }
 }
 
 #[cfg(test)]

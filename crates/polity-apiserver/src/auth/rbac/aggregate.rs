@@ -1,5 +1,6 @@
 //! Aggregation: ClusterRoles whose rules are those of the ClusterRoles their selectors find.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use polity_core::field::FieldPath;
@@ -8,10 +9,7 @@ use serde_json::Value;
 
 /// The rules an aggregating ClusterRole should have among these ClusterRoles; `None` when it does not
 /// aggregate. Each rule is there once, in the order of selectors and role names.
-pub fn aggregated_rules<'a>(
-    role: &Value,
-    all: impl IntoIterator<Item = &'a Value> + Clone,
-) -> Option<Vec<Value>> {
+pub fn aggregated_rules<V: Borrow<Value>>(role: &Value, all: &[V]) -> Option<Vec<Value>> {
     let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
     let mut rules = Vec::new();
     for selector in selectors {
@@ -19,8 +17,8 @@ pub fn aggregated_rules<'a>(
         let selector = LabelSelector::from_json(selector, &FieldPath::root())
             .unwrap_or(LabelSelector::Nothing);
         let mut found: Vec<&Value> = all
-            .clone()
-            .into_iter()
+            .iter()
+            .map(Borrow::borrow)
             .filter(|other| {
                 name(other) != name(role) && selector.matches(&other["metadata"]["labels"])
             })

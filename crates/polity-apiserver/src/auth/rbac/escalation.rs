@@ -1,9 +1,9 @@
 //! Nobody gives away what they do not hold (AU7): the check before a role or binding is written.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::rule::{Rule, covers, describe, quoted_list};
-use super::{GROUP, RoleError, RoleRef, read, rules_of};
+use super::{GROUP, RoleError, RoleRef, read, rules_of, unresolved};
 use crate::auth::{Attributes, Authorizer, MASTERS, UserInfo};
 use crate::status::{ApiError, ResourceName};
 
@@ -60,7 +60,7 @@ impl Check<'_> {
         if self.may("escalate", plural, self.write.request_name) {
             return Ok(());
         }
-        self.holds(&rules_of(self.write.new))
+        self.holds(plural, &rules_of(self.write.new))
             .map_err(|why| self.refusal(plural, &why))?;
         // An aggregation rule can gather anything, now and later.
         let aggregates = |role: &Value| {
@@ -69,7 +69,7 @@ impl Check<'_> {
                 .is_some_and(|list| !list.is_empty())
         };
         if (aggregates(self.write.new) || self.write.old.is_some_and(aggregates))
-            && self.holds(&Rule::everything()).is_err()
+            && self.holds(plural, &Rule::everything()).is_err()
         {
             let why = "must have cluster-admin privileges to use the aggregationRule";
             return Err(self.refusal(plural, why));
@@ -87,21 +87,12 @@ impl Check<'_> {
         if bound.is_some_and(|bound| self.may("bind", bound, &role.name)) {
             return Ok(());
         }
-        let rules = self
-            .authorizer
-            .roles
+        let roles = self.authorizer.roles;
+        let rules = roles
             .rules_of_role(&role, self.write.namespace)
-            .map_err(|error| match error {
-                RoleError::NotFound { resource, name } => ApiError::not_found(
-                    ResourceName {
-                        group: GROUP,
-                        plural: resource,
-                    },
-                    &name,
-                ),
-                RoleError::UnsupportedKind { .. } => ApiError::internal(error),
-            })?;
-        self.holds(rules).map_err(|why| self.refusal(plural, &why))
+            .map_err(|error| unknown_role(plural, error))?;
+        self.holds(plural, rules)
+            .map_err(|why| self.refusal(plural, &why))
     }
 
     fn may(&self, verb: &str, resource: &str, name: &str) -> bool {
@@ -118,7 +109,7 @@ impl Check<'_> {
     }
 
     /// Whether the user holds all of these; if not, the sentence to refuse with.
-    fn holds(&self, needed: &[Rule]) -> Result<(), String> {
+    fn holds(&self, plural: &str, needed: &[Rule]) -> Result<(), String> {
         let (owned, errors) = self.authorizer.rules_for(self.user, self.write.namespace);
         let Err(missing) = covers(&owned, needed) else {
             return Ok(());
@@ -133,8 +124,10 @@ impl Check<'_> {
                 .join("\n"),
         );
         if !errors.is_empty() {
-            let errors = super::joined(errors.iter().map(ToString::to_string).collect());
-            why = format!("{why}; resolution errors: [{errors}]");
+            let errors = errors
+                .into_iter()
+                .map(|error| unknown_role(plural, error).message);
+            why = format!("{why}; resolution errors: [{}]", unresolved(errors));
         }
         Err(why)
     }
@@ -154,27 +147,41 @@ impl Check<'_> {
     }
 }
 
+/// A role that cannot be found. Kubernetes looks it up in the name of the request, and so calls it by
+/// the request's resource.
+fn unknown_role(plural: &str, error: RoleError) -> ApiError {
+    match error {
+        RoleError::NotFound { name, .. } => ApiError::not_found(
+            ResourceName {
+                group: GROUP,
+                plural,
+            },
+            &name,
+        ),
+        RoleError::NoNamespace => ApiError::bad_request(error.to_string()),
+        RoleError::UnsupportedKind { .. } => ApiError::new(
+            http::StatusCode::INTERNAL_SERVER_ERROR,
+            "",
+            error.to_string(),
+        ),
+    }
+}
+
 /// Whether a write changes nothing but what garbage collection changes; that grants nobody anything.
 fn is_garbage_collection(new: &Value, old: &Value) -> bool {
-    const BOOKKEEPING: [&str; 4] = [
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-        "resourceVersion",
-    ];
-    fn substance<'a>(
-        object: &'a Value,
-    ) -> Option<(Map<String, Value>, Vec<(&'a String, &'a Value)>)> {
-        let object = object.as_object()?;
-        let mut metadata = object.get("metadata")?.as_object()?.clone();
-        metadata.retain(|key, _| !BOOKKEEPING.contains(&key.as_str()));
-        Some((
-            metadata,
-            object
-                .iter()
-                .filter(|(key, _)| *key != "metadata")
-                .collect(),
-        ))
-    }
-    substance(new).is_some_and(|new| Some(new) == substance(old))
+    let substance = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            for bookkeeping in [
+                "ownerReferences",
+                "finalizers",
+                "managedFields",
+                "resourceVersion",
+            ] {
+                metadata.remove(bookkeeping);
+            }
+        }
+        object
+    };
+    substance(new) == substance(old)
 }

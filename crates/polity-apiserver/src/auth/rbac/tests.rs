@@ -164,7 +164,7 @@ fn au7_bindings_grant_within_their_scope() {
         (
             user("dave", &[]),
             get("secrets", "ns"),
-            no("RBAC: unsupported role reference kind: \"Role\""),
+            no("RBAC: Namespace parameter required."),
         ),
     ] {
         assert_eq!(
@@ -370,7 +370,7 @@ fn au7_nobody_grants_what_they_do_not_hold() {
             &alice,
             binding("", "b", "ClusterRole/none", &[]),
             None,
-            Some("clusterroles.rbac.authorization.k8s.io \"none\" not found"),
+            Some("clusterrolebindings.rbac.authorization.k8s.io \"none\" not found"),
         ),
     ];
     for (case, user, new, old, expected) in cases {
@@ -392,6 +392,34 @@ fn au7_nobody_grants_what_they_do_not_hold() {
          {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\"]}"
     );
     assert_eq!(error.code, http::StatusCode::FORBIDDEN);
+}
+
+#[test]
+fn au7_what_cannot_be_resolved_is_told_by_the_resource_of_the_request() {
+    let roles = Roles::from_objects(&world());
+    let carol = user("carol", &[]);
+    let secrets = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
+    for (new, expected) in [
+        (
+            role("ns", "one", &secrets),
+            "; resolution errors: [roles.rbac.authorization.k8s.io \"gone\" not found]",
+        ),
+        (
+            binding("", "b", "ClusterRole/nodes", &[]),
+            "; resolution errors: [clusterrolebindings.rbac.authorization.k8s.io \"gone\" not found]",
+        ),
+        (
+            binding("", "b", "Role/secrets", &[]),
+            "Namespace parameter required.",
+        ),
+        (
+            binding("ns", "b", "Foo/secrets", &[]),
+            "unsupported role reference kind: \"Foo\"",
+        ),
+    ] {
+        let error = check(&roles, &carol, &new, None).unwrap_err();
+        assert!(error.message.ends_with(expected), "{}", error.message);
+    }
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn get(resource: &str, namespace: &str) -> Value {
 fn au8_access_reviews() {
     let allowed = |to: &str| json!({"allowed": true, "reason": format!("RBAC: allowed by ClusterRoleBinding \"pods\" of ClusterRole \"pods\" to {to}")});
     let no = json!({"allowed": false});
-    let broken = json!({"allowed": false, "reason": "RBAC: role.rbac.authorization.k8s.io \"gone\" not found"});
+    let broken = json!({"allowed": false, "reason": "rbac: RBAC: role.rbac.authorization.k8s.io \"gone\" not found"});
     for (resource, spec, expected) in [
         (
             "selfsubjectaccessreviews",
@@ -298,7 +298,7 @@ fn au8_token_reviews() {
             json!({"token": robot, "audiences": ["other"]}),
             json!({
                 "user": {},
-                "error": "token audiences [\"https://us\"] is invalid for the target audiences [\"other\"]",
+                "error": "[invalid bearer token, token audiences [\"https://us\"] is invalid for the target audiences [\"other\"]]",
             }),
         ),
     ] {

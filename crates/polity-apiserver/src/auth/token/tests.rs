@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    fn with_metadata(&self, kind: BoundKind, name: &str, field: &str, value: Value) -> Self {
+    fn with_metadata(&self, kind: BoundKind, name: &str, field: &str, value: &Value) -> Self {
         let mut world = self.clone();
         for ((at, _, other), object) in &mut world.0 {
             if *at == kind && other == name {
@@ -253,9 +253,9 @@ fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
 
     let minutes_ago = |minutes: i64| json!(later(-60 * minutes).to_string());
     let deleted = |kind, name, minutes| {
-        world.with_metadata(kind, name, "deletionTimestamp", minutes_ago(minutes))
+        world.with_metadata(kind, name, "deletionTimestamp", &minutes_ago(minutes))
     };
-    let reborn = |kind, name| world.with_metadata(kind, name, "uid", json!("new"));
+    let reborn = |kind, name| world.with_metadata(kind, name, "uid", &json!("new"));
     for (case, token, world, expected) in [
         ("all there", &pod, world.clone(), None),
         (
