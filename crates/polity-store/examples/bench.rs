@@ -1,7 +1,9 @@
-//! How fast the store is on this machine: `cargo run --release -p polity-store --example bench [DIRECTORY]`.
+//! How fast the store is on this machine: `cargo run --release -p polity-store --example bench
+//! [DIRECTORY]`.
 //!
-//! Each line is a name, a number and a unit, separated by tabs. The directory should be on the disk that
-//! matters; the default is the one for temporary files. What is written there is removed at the end.
+//! Each line is a name, a number and a unit, separated by tabs. The directory should be on the disk
+//! that matters; the default is the one for temporary files. What is written there is removed at
+//! the end.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 

@@ -1,5 +1,5 @@
-//! Where versions are kept: in a file, or nowhere. Behind it stands the storage engine, which nothing
-//! else knows.
+//! Where versions are kept: in a file, or nowhere. Behind it stands the storage engine, which
+//! nothing else knows.
 
 mod disk;
 

@@ -64,6 +64,10 @@ pub enum OpenError {
 }
 
 /// Why a write was not done.
+///
+/// After a failure of the disk (full, read-only, other) the store asks the disk whether the write
+/// got through, so an error means that it did not. Only when the disk does not answer either, a
+/// write that was refused may turn up later, once the disk works again.
 #[derive(thiserror::Error)]
 pub enum CommitError<I> {
     /// The object was expected to be absent and is there.
@@ -114,7 +118,7 @@ pub enum CommitError<I> {
         /// The directory.
         directory: PathBuf,
     },
-    /// The disk failed in another way. Whether the write was kept is seen by reading the object.
+    /// The disk failed in another way.
     #[error("could not write to the data directory {}: {reason}", directory.display())]
     Io {
         /// The directory.

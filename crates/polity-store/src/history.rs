@@ -1,8 +1,8 @@
 //! The recent past of each bucket, in the same kind of persistent maps as the objects.
 //!
-//! There is one history that all watchers read from; an event in it is made once and shared. A watcher is only a
-//! position in it, so a slow one costs nothing and holds up nobody: when events it has not seen are dropped, it finds
-//! that out the next time it looks.
+//! There is one history that all watchers read from; an event in it is made once and shared. A
+//! watcher is only a position in it, so a slow one costs nothing and holds up nobody: when events
+//! it has not seen are dropped, it finds that out the next time it looks.
 
 use std::{fmt, ops::Bound, sync::Arc};
 
@@ -14,7 +14,8 @@ use crate::{HistoryError, HistoryLimits, Object, Revision};
 pub struct Event<I> {
     /// The write's revision, which is also the object's.
     pub revision: Revision,
-    /// The version that was written; of a deletion, the last state with the deletion's own revision.
+    /// The version that was written; of a deletion, the last state with the deletion's own
+    /// revision.
     pub object: Arc<Object<I>>,
     /// The version that was there before, if there was one.
     pub previous: Option<Arc<Object<I>>>,
@@ -37,7 +38,8 @@ impl<I> fmt::Debug for Event<I> {
 /// The events of all buckets.
 pub(crate) struct History<I> {
     buckets: RedBlackTreeMapSync<Arc<str>, Past<I>>,
-    /// What an explicit compaction asked for: nothing before this is shown, even where it is still known.
+    /// What an explicit compaction asked for: nothing before this is shown, even where it is still
+    /// known.
     floor: Revision,
 }
 
@@ -147,7 +149,8 @@ impl<I> History<I> {
         })
     }
 
-    /// Drops from each bucket its oldest events as long as the condition holds for the oldest one left.
+    /// Drops from each bucket its oldest events as long as the condition holds for the oldest one
+    /// left.
     fn drop_where(
         &mut self,
         mut most: usize,

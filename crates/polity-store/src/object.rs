@@ -82,8 +82,8 @@ impl fmt::Display for Key {
 
 /// What a caller wants derived once from each stored version, for example its labels.
 ///
-/// It runs on the writer's thread for a write and on the opening thread for what is on disk, so it must be quick, and
-/// it must not panic: a panic stops the writer, and with it the store.
+/// It runs on the writer's thread for a write and on the opening thread for what is on disk, so it
+/// must be quick, and it must not panic: a panic stops the writer, and with it the store.
 pub trait Index: Send + Sync + 'static {
     /// Derives the index of a version from its key and its bytes.
     fn index(key: &Key, bytes: &[u8]) -> Self;
@@ -118,8 +118,8 @@ impl<I> fmt::Debug for Object<I> {
     }
 }
 
-/// The content of a version, cut where its revision belongs: the stored bytes are `before`, the revision the store
-/// assigns in decimal, `after`.
+/// The content of a version, cut where its revision belongs: the stored bytes are `before`, the
+/// revision the store assigns in decimal, `after`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Payload {
     /// What stands before the revision.

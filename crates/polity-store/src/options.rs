@@ -16,8 +16,8 @@ pub enum Place {
     Directory(PathBuf),
 }
 
-/// How much of the past is kept. An event is dropped when it is beyond any of the limits, except that the newest
-/// `at_least` events of a bucket always stay.
+/// How much of the past is kept. An event is dropped when it is beyond any of the limits, except
+/// that the newest `at_least` events of a bucket always stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryLimits {
     /// How long an event is kept.

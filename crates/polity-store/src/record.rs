@@ -107,7 +107,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(
-            deleted: bool, at_millis: u64, created: u64, previous in proptest::option::of(1..u64::MAX),
+            deleted: bool, at_millis: u64, created: u64,
+            previous in proptest::option::of(1..u64::MAX),
             key in [".{0,8}", ".{0,8}", ".{0,8}"], bytes: Vec<u8>,
         ) {
             let record = Record {

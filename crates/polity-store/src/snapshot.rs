@@ -1,4 +1,5 @@
-//! All objects at one revision, in persistent maps: taking a copy is constant time, changing one copies a path.
+//! All objects at one revision, in persistent maps: taking a copy is constant time, changing one
+//! copies a path.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -39,8 +40,8 @@ impl<I> Snapshot<I> {
         self.objects.get(key)
     }
 
-    /// The objects of a bucket in the order of their keys: all, or those of one namespace; from the start, or those
-    /// after the key with this namespace and name, which need not exist.
+    /// The objects of a bucket in the order of their keys: all, or those of one namespace; from the
+    /// start, or those after the key with this namespace and name, which need not exist.
     pub fn range<'a>(
         &'a self,
         bucket: &str,

@@ -1,7 +1,8 @@
-//! Everything a store knows at one revision, as one value, and the rules by which a write leads to the next.
+//! Everything a store knows at one revision, as one value, and the rules by which a write leads to
+//! the next.
 //!
-//! Nothing here touches a disk, a clock or a thread: the writer computes the next state, makes it durable and then
-//! swaps it in.
+//! Nothing here touches a disk, a clock or a thread: the writer computes the next state, makes it
+//! durable and then swaps it in.
 
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ impl<I> State<I> {
         Snapshot::new(self.revision, self.objects.clone())
     }
 
-    /// The objects of one bucket as they were at an earlier revision; the other buckets as they are.
+    /// The objects of one bucket as they were at an earlier revision; the other buckets as they
+    /// are.
     pub(crate) fn snapshot_of(
         &self,
         bucket: &str,
@@ -150,7 +152,8 @@ impl<I: Index> State<I> {
         let newest = self.revision;
         let previous = self.objects.get(&key).map(|object| object.revision);
         let is_event = revision > self.history.dropped(&key.bucket);
-        // The version before an event that is kept is kept as well. That of an older one may be gone.
+        // The version before an event that is kept is kept as well. That of an older one may be
+        // gone.
         if revision > newest || (is_event && previous != record.previous) {
             return Err(format!(
                 "version {revision} of {key} does not follow from what is before it"

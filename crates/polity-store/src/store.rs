@@ -14,11 +14,12 @@ use crate::{
     writer::{Compaction, Job, Writer},
 };
 
-/// How many writes may wait for the writer; the next ones wait for a place. Four full transactions: one is being
-/// written while the others keep the writer busy, and nobody waits longer than that.
+/// How many writes may wait for the writer; the next ones wait for a place. Four full transactions:
+/// one is being written while the others keep the writer busy, and nobody waits longer than that.
 const QUEUE: usize = 1024;
 
-/// A revisioned, durable set of objects with its recent past. A clone is another handle on the same store.
+/// A revisioned, durable set of objects with its recent past. A clone is another handle on the same
+/// store.
 ///
 /// The store is closed by [`Store::close`], or when the last handle is dropped.
 pub struct Store<I: Index> {
@@ -38,7 +39,8 @@ impl<I: Index> Clone for Store<I> {
 }
 
 impl<I: Index> Store<I> {
-    /// Opens a store, or makes an empty one where there is none. Reads all of it into memory, so it may take a while.
+    /// Opens a store, or makes an empty one where there is none. Reads all of it into memory, so it
+    /// may take a while.
     pub fn open(options: &Options) -> Result<Self, OpenError> {
         Self::start(Engine::open(&options.place)?, options)
     }
@@ -85,8 +87,8 @@ impl<I: Index> Store<I> {
         })
     }
 
-    /// Does a write and returns the version it made; of a deletion, the last state. It is on disk when this resolves,
-    /// and every snapshot taken from then on shows it.
+    /// Does a write and returns the version it made; of a deletion, the last state. It is on disk
+    /// when this resolves, and every snapshot taken from then on shows it.
     ///
     /// A write whose future is dropped may still be done.
     pub async fn commit(&self, write: Write) -> Result<Arc<Object<I>>, CommitError<I>> {
@@ -110,21 +112,23 @@ impl<I: Index> Store<I> {
         self.shared.state().snapshot()
     }
 
-    /// All objects as they were at a revision. Takes time in proportion to the number of writes since.
+    /// All objects as they were at a revision. Takes time in proportion to the number of writes
+    /// since.
     pub fn at(&self, revision: Revision) -> Result<Snapshot<I>, HistoryError> {
         self.shared.state().snapshot_at(revision)
     }
 
-    /// The objects of one bucket as they were at a revision; what the snapshot says of other buckets means nothing.
+    /// The objects of one bucket as they were at a revision; what the snapshot says of other
+    /// buckets means nothing.
     ///
-    /// This is [`Store::at`] for who needs only one bucket: the writes to others cost nothing, and a busy bucket does
-    /// not shorten the past of a quiet one.
+    /// This is [`Store::at`] for who needs only one bucket: the writes to others cost nothing, and
+    /// a busy bucket does not shorten the past of a quiet one.
     pub fn at_bucket(&self, bucket: &str, revision: Revision) -> Result<Snapshot<I>, HistoryError> {
         self.shared.state().snapshot_of(bucket, revision)
     }
 
-    /// All events of a bucket after a revision, those that were and those that will be. A revision the store has not
-    /// reached is fine: the watch waits until it is passed.
+    /// All events of a bucket after a revision, those that were and those that will be. A revision
+    /// the store has not reached is fine: the watch waits until it is passed.
     pub fn watch(&self, bucket: &str, after: Revision) -> Result<Watch<I>, HistoryError> {
         self.shared.state().history.check(bucket, after)?;
         // What is dropped from here on, the watch notices itself.
@@ -145,8 +149,8 @@ impl<I: Index> Store<I> {
         self.shared.state().history.oldest()
     }
 
-    /// Forgets the past before a revision, which becomes the oldest one that can be asked for. The limits of the
-    /// history are kept without this.
+    /// Forgets the past before a revision, which becomes the oldest one that can be asked for. The
+    /// limits of the history are kept without this.
     pub async fn compact(&self, oldest: Revision) -> Result<(), CommitError<I>> {
         let (answer, outcome) = oneshot::channel();
         self.jobs
@@ -158,8 +162,8 @@ impl<I: Index> Store<I> {
         outcome.await.unwrap_or(Err(CommitError::Closed))
     }
 
-    /// Does the writes that wait, ends all watches, and gives back the directory. Later writes are refused; reads
-    /// still work.
+    /// Does the writes that wait, ends all watches, and gives back the directory. Later writes are
+    /// refused; reads still work.
     pub async fn close(self) {
         // An error means that the writer has stopped already.
         let _ = self.jobs.send(Job::Close);

@@ -17,7 +17,8 @@ const PAGE: usize = 256;
 pub(crate) struct Shared<I> {
     state: ArcSwap<State<I>>,
     progress: watch::Sender<Progress>,
-    /// A channel for each bucket that is watched, to wake its watchers and no others. None once the store is closed.
+    /// A channel for each bucket that is watched, to wake its watchers and no others. None once the
+    /// store is closed.
     bells: Mutex<Option<HashMap<Arc<str>, watch::Sender<()>>>>,
 }
 
@@ -126,17 +127,19 @@ impl<I> Watch<I> {
         Ok(self.page.pop_front())
     }
 
-    /// At least one event, waiting for it if need be, and with it those that are there already, up to some hundreds.
+    /// At least one event, waiting for it if need be, and with it those that are there already, up
+    /// to some hundreds.
     pub async fn next_page(&mut self) -> Result<Vec<Arc<Event<I>>>, WatchEnd> {
         let mut page = vec![self.next().await?];
         page.extend(self.page.drain(..));
         Ok(page)
     }
 
-    /// The revision up to which this watch has handed out every event, which is what a bookmark says. It is the
-    /// store's own when there is nothing left to hand out.
+    /// The revision up to which this watch has handed out every event, which is what a bookmark
+    /// says. It is the store's own when there is nothing left to hand out.
     pub fn seen(&mut self) -> Revision {
-        // A watch that fell behind learns so from its next event; until then it has seen what it has seen.
+        // A watch that fell behind learns so from its next event; until then it has seen what it
+        // has seen.
         if self.page.is_empty() {
             let _ = self.turn_page();
         }

@@ -269,9 +269,17 @@ fn create_database(directory: &Path, place: &Path) -> Result<(), OpenError> {
         Ok(())
     })?;
     std::fs::rename(&unfinished, place).map_err(at)?;
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(at)
+    // The name of the file must be as durable as its content.
+    sync_directory(directory).map_err(at)?;
+    // So should that of the directory, but its parent may be closed to us.
+    let _ = directory
+        .canonicalize()
+        .map(|directory| directory.parent().map(sync_directory));
+    Ok(())
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 /// Reads from a file that may hold anything. redb answers most damage with an error, but some with

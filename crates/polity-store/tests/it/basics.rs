@@ -241,7 +241,8 @@ async fn a_watch_may_begin_in_the_future() {
     assert_eq!(show_event(&watch.next().await.unwrap()), "~x=3@4<2@3");
 }
 
-/// W7: a bookmark may be as new as the store when nothing is left to hand out, and never newer than that.
+/// W7: a bookmark may be as new as the store when nothing is left to hand out, and never newer than
+/// that.
 #[tokio::test]
 async fn a_watch_knows_up_to_where_it_has_seen_everything() {
     let store = open(&Options::memory());

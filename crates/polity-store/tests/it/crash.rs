@@ -1,5 +1,5 @@
-//! A process that writes is killed again and again; the next one must find every write that was acknowledged, no
-//! object that was deleted, and no gap in the history.
+//! A process that writes is killed again and again; the next one must find every write that was
+//! acknowledged, no object that was deleted, and no gap in the history.
 
 use std::{
     collections::BTreeMap,
@@ -33,9 +33,11 @@ fn key(name: &str) -> Key {
     Key::new("b", "ns", name)
 }
 
-/// Writes until it is killed; says before each write what it tries, and after it what was acknowledged.
+/// Writes until it is killed; says before each write what it tries, and after it what was
+/// acknowledged.
 ///
-/// It is a test so that the test binary can be started as this process; without the variable it has nothing to do.
+/// It is a test so that the test binary can be started as this process; without the variable it has
+/// nothing to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Some(directory) = env("POLITY_STORE_CRASH_DIRECTORY") else {
@@ -122,7 +124,8 @@ impl Witness {
         }
     }
 
-    /// Compares what is there with what was heard, and takes over what became of attempts without an answer.
+    /// Compares what is there with what was heard, and takes over what became of attempts without
+    /// an answer.
     fn check(&mut self, store: &TestStore) {
         let snapshot = store.current();
         assert!(
@@ -208,7 +211,8 @@ async fn killed_at_any_moment_nothing_acknowledged_is_lost() {
 
         let store = open(&options(&data));
         witness.check(&store);
-        // A watcher that resumes where it was sees each change once and in order: all writes are in one bucket.
+        // A watcher that resumes where it was sees each change once and in order: all writes are in
+        // one bucket.
         let mut watch = store.watch("b", seen).unwrap();
         while let Some(event) = watch.try_next().unwrap() {
             assert_eq!(event.revision, seen.next(), "{}", show_event(&event));

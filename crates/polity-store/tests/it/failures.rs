@@ -63,7 +63,8 @@ async fn a_directory_is_open_once() {
     );
 }
 
-/// Wherever a file was cut or overwritten, it is refused, and putting it back brings everything back.
+/// Wherever a file was cut or overwritten, it is refused, and putting it back brings everything
+/// back.
 #[tokio::test]
 async fn a_damaged_file_is_refused_and_left_alone() {
     let root = tempfile::tempdir().unwrap();
@@ -217,7 +218,8 @@ async fn a_read_only_directory_is_refused() {
     set_mode(&data, 0o700);
 }
 
-/// Runs under a limit on the size of files, which is a full disk that needs no mount: see `a_full_disk_…` below.
+/// Runs under a limit on the size of files, which is a full disk that needs no mount: see
+/// `a_full_disk_…` below.
 #[tokio::test]
 async fn full_disk_child() {
     let Some(directory) = env("POLITY_STORE_FULL_DIRECTORY") else {
@@ -229,7 +231,7 @@ async fn full_disk_child() {
         Resource::Fsize,
         Rlimit {
             current: Some(3 << 20),
-            ..unlimited.clone()
+            ..unlimited
         },
     )
     .unwrap();
@@ -239,7 +241,8 @@ async fn full_disk_child() {
     check_writable_again(store, &directory, kept).await;
 }
 
-/// Writes until there is no space, and checks that reads go on. Returns the revision of the last write that was done.
+/// Writes until there is no space, and checks that reads go on. Returns the revision of the last
+/// write that was done.
 async fn write_until_full(store: &TestStore) -> Revision {
     let mut kept = Revision::FIRST;
     let mut refused = 0;
@@ -281,7 +284,8 @@ async fn check_writable_again(store: TestStore, directory: &str, kept: Revision)
 #[test]
 fn a_full_disk_refuses_writes_and_nothing_else() {
     let root = tempfile::tempdir().unwrap();
-    // Without the trap, which a child inherits, the limit would end the process instead of failing the write.
+    // Without the trap, which a child inherits, the limit would end the process instead of failing
+    // the write.
     let status = Command::new("sh")
         .args([
             "-c",

@@ -1,5 +1,7 @@
 //! The store from outside: what it promises to the API server that stands on it.
 
+#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+
 mod basics;
 mod concurrency;
 mod crash;

@@ -9,7 +9,7 @@ use crate::support::{FakeClock, Size, TestStore, delete, kind, open, put, show_e
 
 const BUCKETS: [&str; 2] = ["a", "b"];
 const LIMITS: HistoryLimits = HistoryLimits {
-    keep: Duration::from_secs(300),
+    keep: Duration::from_mins(5),
     per_bucket: 8,
     bytes_per_bucket: 80,
     at_least: 3,

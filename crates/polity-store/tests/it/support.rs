@@ -92,7 +92,8 @@ pub(crate) fn show(snapshot: &Snapshot<Size>, bucket: &str) -> Vec<String> {
         .collect()
 }
 
-/// An event as `+name=bytes` (created), `~name=bytes<before` (changed) or `-name=bytes<before` (removed).
+/// An event as `+name=bytes` (created), `~name=bytes<before` (changed) or `-name=bytes<before`
+/// (removed).
 pub(crate) fn show_event(event: &Event<Size>) -> String {
     assert_eq!(event.revision, event.object.revision);
     let sign = match (&event.previous, event.deleted) {
