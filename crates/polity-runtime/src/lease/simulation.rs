@@ -68,6 +68,16 @@ enum Event {
     Die,
 }
 
+/// An event to come. Those of the same moment happen in the order they were planned.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Planned {
+    when: Millis,
+    number: u64,
+    index: usize,
+    life: u64,
+    event: Event,
+}
+
 struct Candidate {
     elector: Elector,
     life: u64,
@@ -86,7 +96,7 @@ struct World {
     chance: Chance,
     faults: Faults,
     now: Millis,
-    agenda: BinaryHeap<Reverse<(Millis, u64, usize, u64, Event)>>,
+    agenda: BinaryHeap<Reverse<Planned>>,
     n_planned: u64,
     candidates: Vec<Candidate>,
     questions: Vec<Question>,
@@ -121,22 +131,26 @@ impl World {
     }
 
     fn plan(&mut self, when: Millis, index: usize, event: Event) {
-        // The number in between keeps events of the same moment in the order they were planned.
         self.n_planned += 1;
-        let life = self.candidates[index].life;
-        self.agenda
-            .push(Reverse((when, self.n_planned, index, life, event)));
+        self.agenda.push(Reverse(Planned {
+            when,
+            number: self.n_planned,
+            index,
+            life: self.candidates[index].life,
+            event,
+        }));
     }
 
     /// Lets time pass; fails when two lead at once.
     fn run_until(&mut self, end: Millis) -> Result<(), TestCaseError> {
-        while let Some(Reverse((when, ..))) = self.agenda.peek() {
-            if *when > end {
-                break;
-            }
-            let Some(Reverse((when, _, index, life, event))) = self.agenda.pop() else {
-                break;
-            };
+        while let Some(next) = self.next_before(end) {
+            let Planned {
+                when,
+                index,
+                life,
+                event,
+                ..
+            } = next;
             self.now = when;
             match event {
                 // The server carries out what the dead have asked.
@@ -159,6 +173,17 @@ impl World {
         }
         self.now = end;
         Ok(())
+    }
+
+    fn next_before(&mut self, end: Millis) -> Option<Planned> {
+        let is_due = self
+            .agenda
+            .peek()
+            .is_some_and(|Reverse(next)| next.when <= end);
+        is_due
+            .then(|| self.agenda.pop())
+            .flatten()
+            .map(|Reverse(next)| next)
     }
 
     fn leaders(&self) -> Vec<usize> {
