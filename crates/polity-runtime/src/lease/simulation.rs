@@ -2,7 +2,8 @@
 //! again once the faults end.
 //!
 //! Questions and answers are delayed, questions fail, answers get lost after the write was
-//! carried out, reads may be stale, wall clocks disagree, processes die and start again.
+//! carried out, reads may be stale, candidates are cut off for a while, wall clocks disagree,
+//! processes die and start again.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,6 +22,7 @@ struct Faults {
     losing_answers: u64,
     stale_reads: u64,
     slow: u64,
+    cutting_off: u64,
     dying: u64,
 }
 
@@ -29,6 +31,7 @@ const NO_FAULTS: Faults = Faults {
     losing_answers: 0,
     stale_reads: 0,
     slow: 0,
+    cutting_off: 0,
     dying: 0,
 };
 
@@ -83,6 +86,8 @@ struct Candidate {
     life: u64,
     /// How far its wall clock is off, in seconds.
     skew: u64,
+    /// Until when none of its questions get through.
+    cut_off_until: Millis,
     pending: Option<usize>,
 }
 
@@ -122,6 +127,7 @@ impl World {
                 elector: elector(index, 0),
                 life: 0,
                 skew,
+                cut_off_until: 0,
                 pending: None,
             });
             let start = world.chance.below(5_000);
@@ -199,6 +205,9 @@ impl World {
             let when = self.now + self.chance.below(3_000);
             self.plan(when, index, Event::Die);
         }
+        if self.chance.percent(self.faults.cutting_off) {
+            self.candidates[index].cut_off_until = self.now + self.chance.below(60_000);
+        }
         let candidate = &self.candidates[index];
         let wall = Timestamp::from_second((self.now / 1000 + candidate.skew) as i64).unwrap();
         let action = match candidate.elector.next(at(self.now), wall) {
@@ -225,6 +234,9 @@ impl World {
                 is_timeout: true,
             },
         );
+        if self.now < self.candidates[index].cut_off_until {
+            return;
+        }
         let arrival = self.now + self.delay();
         if self.chance.percent(self.faults.failing) {
             return self.plan(
@@ -250,13 +262,16 @@ impl World {
         }
     }
 
-    /// Mostly quick, sometimes slow, now and then slower than anybody waits.
+    /// Mostly quick, sometimes about as slow as anybody waits, now and then slower.
     fn delay(&mut self) -> Millis {
-        if self.chance.percent(self.faults.slow) {
-            self.chance.below(30_000)
+        let limit = if !self.chance.percent(self.faults.slow) {
+            100
+        } else if self.chance.percent(80) {
+            6_000
         } else {
-            self.chance.below(100)
-        }
+            30_000
+        };
+        self.chance.below(limit)
     }
 
     fn arrive(&mut self, question: usize) {
@@ -326,6 +341,7 @@ impl World {
             elector: elector(index, life),
             life,
             skew,
+            cut_off_until: 0,
             pending: None,
         };
         let birth = self.now + self.chance.below(20_000);
@@ -338,12 +354,16 @@ fn elector(index: usize, life: u64) -> Elector {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    (0..60u64, 0..60u64, 0..60u64, 0..60u64, 0..5u64).prop_map(
-        |(failing, losing_answers, stale_reads, slow, dying)| Faults {
+    let rare = 0..5u64;
+    let some = 0..50u64;
+    let often = (some.clone(), some.clone(), some.clone(), some);
+    (often, rare.clone(), rare).prop_map(
+        |((failing, losing_answers, stale_reads, slow), cutting_off, dying)| Faults {
             failing,
             losing_answers,
             stale_reads,
             slow,
+            cutting_off,
             dying,
         },
     )
