@@ -71,9 +71,10 @@ impl TlsArgs {
             key_file,
             client_ca_file,
         } = self;
-        let client_auth = match client_ca_file.is_empty() {
-            true => ClientAuthMode::None,
-            false => ClientAuthMode::Required,
+        let client_auth = if client_ca_file.is_empty() {
+            ClientAuthMode::None
+        } else {
+            ClientAuthMode::Required
         };
         Some(TlsFiles {
             certificate: cert_file?,

@@ -67,7 +67,7 @@ mod tests {
             let (initial, max) = (Duration::from_millis(initial_ms), Duration::from_millis(max_ms));
             let mut exact = initial.min(max);
             for delay in Backoff::new(initial, max, || chance).take(64) {
-                prop_assert!(delay <= exact && delay >= exact / 2 - Duration::from_nanos(1).min(exact / 2));
+                prop_assert!(delay <= exact && delay + Duration::from_nanos(1) >= exact / 2);
                 exact = (exact * 2).min(max);
             }
         }

@@ -209,7 +209,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
         match listener.accept().await {
             Ok((stream, address)) => return (stream, address),
             Err(error) if is_clients_fault(&error) => {
-                debug!(%error, "a connection was gone before it was accepted")
+                debug!(%error, "a connection was gone before it was accepted");
             }
             Err(error) => {
                 warn!(%error, "cannot accept connections");

@@ -224,9 +224,10 @@ impl Elector {
         let Some(seen) = &self.seen else {
             return Action::Read;
         };
-        let record = match self.is_releasing {
-            true => released(&seen.record, wall),
-            false => self.successor(wall),
+        let record = if self.is_releasing {
+            released(&seen.record, wall)
+        } else {
+            self.successor(wall)
         };
         Action::Update {
             record,

@@ -84,12 +84,13 @@ impl Election {
     /// Asks, and gives up after half the renew deadline, so that there is time for another try.
     async fn ask_within_patience(&mut self, action: Action, asked_at: Moment) -> Outcome {
         let patience: Duration = self.elector.timing().renew_deadline / 2;
-        let question = ask(
+        // Boxed: a request of the client's is large, and lives on this path in several layers.
+        let question = Box::pin(ask(
             self.api.clone(),
             self.name.clone(),
             action,
             self.last.clone(),
-        );
+        ));
         let clock = self.clock.clone();
         let answer = self.stepping_down_in_time(async {
             tokio::select! {
@@ -97,16 +98,12 @@ impl Election {
                 () = clock.sleep_until(asked_at + patience) => None,
             }
         });
-        match answer.await {
-            Some(Answer { outcome, lease }) => {
-                self.last = lease.or(self.last.take());
-                outcome
-            }
-            None => {
-                debug!(name = self.name, "no answer about the lease in time");
-                Outcome::Failed
-            }
-        }
+        let Some(Answer { outcome, lease }) = answer.await else {
+            debug!(name = self.name, "no answer about the lease in time");
+            return Outcome::Failed;
+        };
+        self.last = lease.or(self.last.take());
+        outcome
     }
 
     /// Waits for something, and says that we follow when our term ends meanwhile.

@@ -2,7 +2,8 @@
 //! again once the faults end.
 //!
 //! Questions and answers are delayed, questions fail, answers get lost after the write was
-//! carried out, reads may be stale, wall clocks disagree, processes die and start again.
+//! carried out, reads may be stale, candidates are cut off for a while, wall clocks disagree,
+//! processes die and start again.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,6 +22,7 @@ struct Faults {
     losing_answers: u64,
     stale_reads: u64,
     slow: u64,
+    cutting_off: u64,
     dying: u64,
 }
 
@@ -29,6 +31,7 @@ const NO_FAULTS: Faults = Faults {
     losing_answers: 0,
     stale_reads: 0,
     slow: 0,
+    cutting_off: 0,
     dying: 0,
 };
 
@@ -68,11 +71,23 @@ enum Event {
     Die,
 }
 
+/// An event to come. Those of the same moment happen in the order they were planned.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Planned {
+    when: Millis,
+    number: u64,
+    index: usize,
+    life: u64,
+    event: Event,
+}
+
 struct Candidate {
     elector: Elector,
     life: u64,
     /// How far its wall clock is off, in seconds.
     skew: u64,
+    /// Until when none of its questions get through.
+    cut_off_until: Millis,
     pending: Option<usize>,
 }
 
@@ -86,7 +101,7 @@ struct World {
     chance: Chance,
     faults: Faults,
     now: Millis,
-    agenda: BinaryHeap<Reverse<(Millis, u64, usize, u64, Event)>>,
+    agenda: BinaryHeap<Reverse<Planned>>,
     n_planned: u64,
     candidates: Vec<Candidate>,
     questions: Vec<Question>,
@@ -112,6 +127,7 @@ impl World {
                 elector: elector(index, 0),
                 life: 0,
                 skew,
+                cut_off_until: 0,
                 pending: None,
             });
             let start = world.chance.below(5_000);
@@ -121,22 +137,26 @@ impl World {
     }
 
     fn plan(&mut self, when: Millis, index: usize, event: Event) {
-        // The number in between keeps events of the same moment in the order they were planned.
         self.n_planned += 1;
-        let life = self.candidates[index].life;
-        self.agenda
-            .push(Reverse((when, self.n_planned, index, life, event)));
+        self.agenda.push(Reverse(Planned {
+            when,
+            number: self.n_planned,
+            index,
+            life: self.candidates[index].life,
+            event,
+        }));
     }
 
     /// Lets time pass; fails when two lead at once.
     fn run_until(&mut self, end: Millis) -> Result<(), TestCaseError> {
-        while let Some(Reverse((when, ..))) = self.agenda.peek() {
-            if *when > end {
-                break;
-            }
-            let Some(Reverse((when, _, index, life, event))) = self.agenda.pop() else {
-                break;
-            };
+        while let Some(next) = self.next_before(end) {
+            let Planned {
+                when,
+                index,
+                life,
+                event,
+                ..
+            } = next;
             self.now = when;
             match event {
                 // The server carries out what the dead have asked.
@@ -161,6 +181,17 @@ impl World {
         Ok(())
     }
 
+    fn next_before(&mut self, end: Millis) -> Option<Planned> {
+        let is_due = self
+            .agenda
+            .peek()
+            .is_some_and(|Reverse(next)| next.when <= end);
+        is_due
+            .then(|| self.agenda.pop())
+            .flatten()
+            .map(|Reverse(next)| next)
+    }
+
     fn leaders(&self) -> Vec<usize> {
         let leads = |index: &usize| {
             let leadership = self.candidates[*index].elector.leadership(at(self.now));
@@ -173,6 +204,9 @@ impl World {
         if self.chance.percent(self.faults.dying) {
             let when = self.now + self.chance.below(3_000);
             self.plan(when, index, Event::Die);
+        }
+        if self.chance.percent(self.faults.cutting_off) {
+            self.candidates[index].cut_off_until = self.now + self.chance.below(60_000);
         }
         let candidate = &self.candidates[index];
         let wall = Timestamp::from_second((self.now / 1000 + candidate.skew) as i64).unwrap();
@@ -200,6 +234,9 @@ impl World {
                 is_timeout: true,
             },
         );
+        if self.now < self.candidates[index].cut_off_until {
+            return;
+        }
         let arrival = self.now + self.delay();
         if self.chance.percent(self.faults.failing) {
             return self.plan(
@@ -225,13 +262,16 @@ impl World {
         }
     }
 
-    /// Mostly quick, sometimes slow, now and then slower than anybody waits.
+    /// Mostly quick, sometimes about as slow as anybody waits, now and then slower.
     fn delay(&mut self) -> Millis {
-        if self.chance.percent(self.faults.slow) {
-            self.chance.below(30_000)
+        let limit = if !self.chance.percent(self.faults.slow) {
+            100
+        } else if self.chance.percent(80) {
+            6_000
         } else {
-            self.chance.below(100)
-        }
+            30_000
+        };
+        self.chance.below(limit)
     }
 
     fn arrive(&mut self, question: usize) {
@@ -301,6 +341,7 @@ impl World {
             elector: elector(index, life),
             life,
             skew,
+            cut_off_until: 0,
             pending: None,
         };
         let birth = self.now + self.chance.below(20_000);
@@ -313,12 +354,16 @@ fn elector(index: usize, life: u64) -> Elector {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    (0..60u64, 0..60u64, 0..60u64, 0..60u64, 0..5u64).prop_map(
-        |(failing, losing_answers, stale_reads, slow, dying)| Faults {
+    let rare = 0..5u64;
+    let some = 0..50u64;
+    let often = (some.clone(), some.clone(), some.clone(), some);
+    (often, rare.clone(), rare).prop_map(
+        |((failing, losing_answers, stale_reads, slow), cutting_off, dying)| Faults {
             failing,
             losing_answers,
             stale_reads,
             slow,
+            cutting_off,
             dying,
         },
     )

@@ -92,7 +92,7 @@ where
     match shared.cut_off.run_until_cancelled(whole).await {
         Some(Ok(())) => {}
         Some(Err(error)) => {
-            debug!(%address, error = &*error as &dyn std::error::Error, "connection failed")
+            debug!(%address, error = &*error as &dyn std::error::Error, "connection failed");
         }
         None => debug!(%address, "connection cut off"),
     }

@@ -109,7 +109,7 @@ impl Reloader {
         match self.files.read().await {
             Ok(found) if found == self.current => debug!("certificate files are unchanged"),
             Ok(found) if self.refused.as_ref() == Some(&found) => {
-                debug!("certificate files are still broken")
+                debug!("certificate files are still broken");
             }
             Ok(found) => self.swap(found),
             Err(error) => warn_kept(&error),

@@ -22,7 +22,7 @@ const SHORT: Duration = Duration::from_millis(100);
 fn router() -> Router {
     let endless = async || {
         let chunks = futures::stream::repeat_with(|| {
-            Ok::<_, std::io::Error>(Bytes::from_static(&[0; 65536]))
+            Ok::<_, std::io::Error>(Bytes::from_static(&[0; 8192]))
         });
         Body::from_stream(chunks)
     };

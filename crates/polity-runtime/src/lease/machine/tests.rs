@@ -62,9 +62,9 @@ impl Me {
     /// A leader since second 0, with version "1".
     fn leading() -> Self {
         let mut me = Self::new();
-        me.asks(Action::Read);
+        me.asks(&Action::Read);
         me.hears(Outcome::Missing);
-        me.asks(Action::Create(record("me", 0, 0, 0)));
+        me.asks(&Action::Create(record("me", 0, 0, 0)));
         me.hears(Outcome::Written(version(record("me", 0, 0, 0), "1")));
         me.leads(true);
         me
@@ -75,10 +75,10 @@ impl Me {
         self
     }
 
-    fn asks(&mut self, expected: Action) -> &mut Self {
+    fn asks(&mut self, expected: &Action) -> &mut Self {
         assert_eq!(
             self.elector.next(at(self.now), wall(self.now)),
-            expected,
+            *expected,
             "at {}",
             self.now
         );
@@ -111,8 +111,8 @@ impl Me {
 #[test]
 fn a_missing_lease_is_created_and_renewed() {
     let mut me = Me::leading();
-    me.asks(Action::Wait(at(2)));
-    me.at(2).asks(update(record("me", 0, 2, 0), "1"));
+    me.asks(&Action::Wait(at(2)));
+    me.at(2).asks(&update(record("me", 0, 2, 0), "1"));
     me.hears(Outcome::Written(version(record("me", 0, 2, 0), "2")));
     me.at(11).leads(true);
     me.at(12).leads(false);
@@ -127,30 +127,31 @@ fn a_held_lease_is_waited_for_by_our_own_clock() {
         ..record("other", 0, 0, 3)
     };
     me.at(100)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(long_ago.clone(), "1")));
     assert_eq!(me.elector.leadership(at(100)), following("other"));
-    me.asks(Action::Wait(at(102)));
+    me.asks(&Action::Wait(at(102)));
     // A renewal starts the wait anew.
     let renewed = LeaseRecord {
         renewed: Some(wall(1)),
         ..long_ago
     };
     me.at(102)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(renewed.clone(), "2")));
     // A version without another record does not.
     me.at(110)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(renewed.clone(), "3")));
     me.at(116)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(renewed.clone(), "3")));
-    me.asks(Action::Wait(at(118)));
+    me.asks(&Action::Wait(at(118)));
     me.at(118)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(renewed, "3")));
-    me.asks(update(record("me", 118, 118, 4), "3")).leads(false);
+    me.asks(&update(record("me", 118, 118, 4), "3"))
+        .leads(false);
     me.hears(Outcome::Written(version(record("me", 118, 118, 4), "4")))
         .leads(true);
 }
@@ -158,18 +159,18 @@ fn a_held_lease_is_waited_for_by_our_own_clock() {
 #[test]
 fn a_released_lease_is_taken_at_once() {
     let mut me = Me::new();
-    me.asks(Action::Read)
+    me.asks(&Action::Read)
         .hears(Outcome::Found(version(record("", 0, 0, 7), "1")));
-    me.asks(update(record("me", 0, 0, 8), "1"));
+    me.asks(&update(record("me", 0, 0, 8), "1"));
 }
 
 #[test]
 fn our_own_lease_is_kept_after_a_restart() {
     let mut me = Me::new();
     me.at(50)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(record("me", 10, 49, 2), "9")));
-    me.leads(false).asks(update(record("me", 10, 50, 2), "9"));
+    me.leads(false).asks(&update(record("me", 10, 50, 2), "9"));
     me.hears(Outcome::Written(version(record("me", 10, 50, 2), "10")))
         .leads(true);
 }
@@ -177,14 +178,14 @@ fn our_own_lease_is_kept_after_a_restart() {
 #[test]
 fn a_refused_write_is_a_lost_try() {
     let mut me = Me::new();
-    me.asks(Action::Read).hears(Outcome::Missing);
-    me.asks(Action::Create(record("me", 0, 0, 0)))
+    me.asks(&Action::Read).hears(Outcome::Missing);
+    me.asks(&Action::Create(record("me", 0, 0, 0)))
         .hears(Outcome::Refused);
-    me.leads(false).asks(Action::Wait(at(2)));
+    me.leads(false).asks(&Action::Wait(at(2)));
     me.at(2)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(record("other", 0, 0, 0), "1")));
-    me.asks(Action::Wait(at(4)));
+    me.asks(&Action::Wait(at(4)));
 }
 
 #[test]
@@ -202,13 +203,13 @@ fn a_leader_looks_when_its_write_fails() {
     for failure in [Outcome::Refused, Outcome::Failed] {
         let mut me = Me::leading();
         me.at(2)
-            .asks(update(record("me", 0, 2, 0), "1"))
+            .asks(&update(record("me", 0, 2, 0), "1"))
             .hears(failure);
         // The write may have happened, only the answer was lost: then the version is new.
         me.leads(true)
-            .asks(Action::Read)
+            .asks(&Action::Read)
             .hears(Outcome::Found(version(record("me", 0, 2, 0), "2")));
-        me.asks(update(record("me", 0, 2, 0), "2"));
+        me.asks(&update(record("me", 0, 2, 0), "2"));
         me.hears(Outcome::Written(version(record("me", 0, 2, 0), "3")));
         me.at(11).leads(true);
     }
@@ -219,16 +220,16 @@ fn a_leader_that_cannot_renew_steps_down_at_the_deadline() {
     let mut me = Me::leading();
     for second in [2, 4, 6, 8] {
         me.at(second)
-            .asks(update(record("me", 0, second, 0), "1"))
+            .asks(&update(record("me", 0, second, 0), "1"))
             .hears(Outcome::Failed);
-        me.asks(Action::Read).hears(Outcome::Failed).leads(true);
+        me.asks(&Action::Read).hears(Outcome::Failed).leads(true);
     }
     me.at(9).leads(true);
-    me.at(10).leads(false).asks(Action::Read);
+    me.at(10).leads(false).asks(&Action::Read);
     // Back again: the lease still names us, and nobody has taken it.
     me.hears(Outcome::Found(version(record("me", 0, 0, 0), "1")))
         .leads(false);
-    me.asks(update(record("me", 0, 10, 0), "1"));
+    me.asks(&update(record("me", 0, 10, 0), "1"));
     me.hears(Outcome::Written(version(record("me", 0, 10, 0), "2")))
         .leads(true);
 }
@@ -236,11 +237,11 @@ fn a_leader_that_cannot_renew_steps_down_at_the_deadline() {
 #[test]
 fn a_term_counts_from_the_question() {
     let mut me = Me::leading();
-    me.at(2).asks(update(record("me", 0, 2, 0), "1"));
+    me.at(2).asks(&update(record("me", 0, 2, 0), "1"));
     me.at(9)
         .hears_late(Outcome::Written(version(record("me", 0, 2, 0), "2")), 2);
     // Long due: the answer took longer than the retry period.
-    me.asks(update(record("me", 0, 9, 0), "2"));
+    me.asks(&update(record("me", 0, 9, 0), "2"));
     me.at(11).leads(true);
     me.at(12).leads(false);
 }
@@ -248,32 +249,32 @@ fn a_term_counts_from_the_question() {
 #[test]
 fn an_answer_after_the_deadline_makes_no_leader() {
     let mut me = Me::new();
-    me.asks(Action::Read)
+    me.asks(&Action::Read)
         .hears(Outcome::Missing)
-        .asks(Action::Create(record("me", 0, 0, 0)));
+        .asks(&Action::Create(record("me", 0, 0, 0)));
     me.at(30)
         .hears_late(Outcome::Written(version(record("me", 0, 0, 0), "1")), 0);
-    me.leads(false).asks(Action::Read);
+    me.leads(false).asks(&Action::Read);
 }
 
 #[test]
 fn whoever_finds_another_holder_follows() {
     let mut me = Me::leading();
     me.at(2)
-        .asks(update(record("me", 0, 2, 0), "1"))
+        .asks(&update(record("me", 0, 2, 0), "1"))
         .hears(Outcome::Refused);
-    me.asks(Action::Read)
+    me.asks(&Action::Read)
         .hears(Outcome::Found(version(record("usurper", 1, 1, 1), "2")));
-    me.leads(false).asks(Action::Wait(at(4)));
+    me.leads(false).asks(&Action::Wait(at(4)));
     assert_eq!(me.elector.leadership(at(2)), following("usurper"));
 }
 
 #[test]
 fn a_yes_that_shows_another_holder_is_none() {
     let mut me = Me::new();
-    me.asks(Action::Read)
+    me.asks(&Action::Read)
         .hears(Outcome::Missing)
-        .asks(Action::Create(record("me", 0, 0, 0)));
+        .asks(&Action::Create(record("me", 0, 0, 0)));
     me.hears(Outcome::Written(version(record("other", 0, 0, 0), "1")))
         .leads(false);
 }
@@ -281,25 +282,25 @@ fn a_yes_that_shows_another_holder_is_none() {
 #[test]
 fn a_deleted_lease_still_counts_for_those_who_saw_it() {
     let mut me = Me::new();
-    me.asks(Action::Read)
+    me.asks(&Action::Read)
         .hears(Outcome::Found(version(record("other", 0, 0, 5), "1")));
     me.at(10)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Missing)
-        .asks(Action::Wait(at(12)));
-    me.at(15).asks(Action::Read).hears(Outcome::Missing);
-    me.asks(Action::Create(record("me", 15, 15, 6)));
+        .asks(&Action::Wait(at(12)));
+    me.at(15).asks(&Action::Read).hears(Outcome::Missing);
+    me.asks(&Action::Create(record("me", 15, 15, 6)));
 
     let mut leader = Me::leading();
     leader
         .at(2)
-        .asks(update(record("me", 0, 2, 0), "1"))
+        .asks(&update(record("me", 0, 2, 0), "1"))
         .hears(Outcome::Refused);
     leader
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Missing)
         .leads(false);
-    leader.asks(Action::Create(record("me", 0, 2, 0)));
+    leader.asks(&Action::Create(record("me", 0, 2, 0)));
 }
 
 #[test]
@@ -309,16 +310,16 @@ fn a_record_without_a_duration_is_given_ours() {
         holder: "other".to_owned(),
         ..LeaseRecord::default()
     };
-    me.asks(Action::Read)
+    me.asks(&Action::Read)
         .hears(Outcome::Found(version(terse.clone(), "1")));
     me.at(14)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(terse.clone(), "1")))
-        .asks(Action::Wait(at(16)));
+        .asks(&Action::Wait(at(16)));
     me.at(16)
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(terse, "1")));
-    me.asks(update(record("me", 16, 16, 1), "1"));
+    me.asks(&update(record("me", 16, 16, 1), "1"));
 }
 
 #[test]
@@ -329,16 +330,16 @@ fn a_leader_gives_the_lease_back() {
     };
     let mut me = Me::leading();
     me.elector.release();
-    me.at(3).leads(false).asks(Action::Read);
+    me.at(3).leads(false).asks(&Action::Read);
     // A renewal that was still on its way got there first.
     me.hears(Outcome::Found(version(record("me", 0, 1, 0), "1")))
-        .asks(update(released.clone(), "1"));
-    me.hears(Outcome::Refused).at(5).asks(Action::Read);
+        .asks(&update(released.clone(), "1"));
+    me.hears(Outcome::Refused).at(5).asks(&Action::Read);
     me.at(3)
         .hears(Outcome::Found(version(record("me", 0, 2, 0), "2")))
-        .asks(update(released.clone(), "2"));
+        .asks(&update(released.clone(), "2"));
     me.hears(Outcome::Written(version(released, "3")))
-        .asks(Action::Finished)
+        .asks(&Action::Finished)
         .leads(false);
 }
 
@@ -346,10 +347,10 @@ fn a_leader_gives_the_lease_back() {
 fn only_our_own_lease_is_given_back() {
     let mut follower = Me::new();
     follower
-        .asks(Action::Read)
+        .asks(&Action::Read)
         .hears(Outcome::Found(version(record("other", 0, 0, 0), "1")));
     follower.elector.release();
-    follower.asks(Action::Finished);
+    follower.asks(&Action::Finished);
 
     for outcome in [
         Outcome::Missing,
@@ -358,19 +359,19 @@ fn only_our_own_lease_is_given_back() {
         let mut deposed = Me::leading();
         deposed.elector.release();
         deposed
-            .asks(Action::Read)
+            .asks(&Action::Read)
             .hears(outcome)
-            .asks(Action::Finished);
+            .asks(&Action::Finished);
     }
 }
 
 #[test]
 fn a_write_that_was_under_way_is_given_back_too() {
     let mut me = Me::new();
-    me.asks(Action::Read).hears(Outcome::Missing);
-    me.asks(Action::Create(record("me", 0, 0, 0)));
+    me.asks(&Action::Read).hears(Outcome::Missing);
+    me.asks(&Action::Create(record("me", 0, 0, 0)));
     me.elector.release();
-    me.asks(Action::Read)
+    me.asks(&Action::Read)
         .hears(Outcome::Found(version(record("me", 0, 0, 0), "1")));
     assert!(
         matches!(me.elector.next(at(0), wall(0)), Action::Update { record, .. } if record.holder.is_empty())
