@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -83,16 +84,12 @@ fn restore(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
 
 /// By an example of polity-api, so that xtask itself need not compile the Kubernetes types.
 fn write_definitions() -> Result<()> {
-    shell::run(&mut shell::cargo([
-        "run",
-        "--quiet",
-        "--package",
-        "polity-api",
-        "--example",
-        "write-crds",
-        "--",
-        "config/crd",
-    ]))
+    let example = build(&["--example", "write-crds"], "debug/examples/write-crds")?;
+    shell::run(
+        Command::new(example)
+            .arg("config/crd")
+            .current_dir(shell::root()),
+    )
 }
 
 fn write_help_page() -> Result<()> {
@@ -101,35 +98,30 @@ fn write_help_page() -> Result<()> {
         eprintln!("left out {HELP_PAGE}: the binary has no command {HELP_COMMAND}");
         return Ok(());
     }
-    let page = shell::patiently(
-        "writing docs/reference",
-        "a minute when polity must be compiled",
-        || {
-            let mut command = shell::cargo([
-                "run",
-                "--quiet",
-                "--package",
-                "polity",
-                "--bin",
-                "polity",
-                "--",
-            ]);
-            let output = command
-                .arg(HELP_COMMAND)
-                .output()
-                .context("running polity")?;
-            if !output.status.success() {
-                bail!(
-                    "polity {HELP_COMMAND} failed: {}",
-                    String::from_utf8_lossy(&output.stderr)
-                );
-            }
-            Ok(String::from_utf8(output.stdout)?)
-        },
-    )?;
+    let how_long = "a minute when polity must be compiled";
+    let page = shell::patiently("writing docs/reference", how_long, || {
+        let polity = build(&["--bin", "polity"], "debug/polity")?;
+        let output = Command::new(polity)
+            .arg(HELP_COMMAND)
+            .output()
+            .context("running polity")?;
+        if !output.status.success() {
+            bail!(
+                "polity {HELP_COMMAND} failed: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    })?;
     let path = shell::root().join(HELP_PAGE);
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     fs::write(path, page).context("writing the page")
+}
+
+/// Builds with the features of the whole workspace, as the tests do, so that nothing is compiled twice.
+fn build(target: &[&str], program: &str) -> Result<PathBuf> {
+    shell::run(shell::cargo(["build", "--quiet", "--workspace"]).args(target))?;
+    Ok(shell::target_folder()?.join(program))
 }
 
 /// Whether some Rust file of `folder` contains `word`.

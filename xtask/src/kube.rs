@@ -3,7 +3,10 @@
 mod build;
 mod recipe;
 
-use anyhow::{Result, bail};
+use std::os::unix::process::CommandExt;
+use std::process;
+
+use anyhow::{Context, Result, bail};
 use peers::tools::{self, KUBERNETES, OLD_KUBECTL};
 
 use crate::shell;
@@ -58,14 +61,17 @@ pub(crate) fn build_what_tests_need() -> Result<()> {
 
 /// By a program of its own: it makes certificates, and xtask should not have to compile cryptography.
 fn peers(command: &str) -> Result<()> {
-    shell::run(&mut shell::cargo([
-        "run",
+    let build = [
+        "build",
         "--quiet",
-        "--package",
+        "--workspace",
+        "--bin",
         "peers",
         "--features",
-        "cluster",
-        "--",
-        command,
-    ]))
+        "peers/cluster",
+    ];
+    shell::run(&mut shell::cargo(build))?;
+    let program = shell::target_folder()?.join("debug/peers");
+    let error = process::Command::new(&program).arg(command).exec();
+    Err(error).with_context(|| format!("starting {}", program.display()))
 }

@@ -1,6 +1,7 @@
 //! Starts and stops the real Kubernetes for a person; `cargo xtask kube` calls it.
 
 use std::io::Write;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -17,8 +18,18 @@ enum Args {
     Env,
 }
 
-fn main() -> Result<()> {
-    match Args::parse() {
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    match args {
         Args::Up => {
             eprintln!(
                 "starting etcd, kube-apiserver and kube-controller-manager (about five seconds)"

@@ -60,11 +60,7 @@ fn build(release: &Release, programs: &[&str]) -> Result<()> {
     let version = release.version();
     let absent = |program: &&&str| !destination(version, program).is_file();
     if !programs.iter().any(|program| absent(&program)) {
-        eprintln!(
-            "{} of {version} are there already: {}",
-            programs.join(", "),
-            peers::tools::release(version).display()
-        );
+        eprintln!("{version} of {} is built already", programs.join(", "));
         return Ok(());
     }
     eprintln!("{}", find_go()?);

@@ -1,0 +1,40 @@
+# A menu of `cargo xtask`, which holds the logic.
+
+_default:
+    @just --list --unsorted
+
+# Build Polity and run it
+up *args:
+    cargo xtask up {{args}}
+
+# Run every test that the tools on this machine allow
+test *args:
+    cargo xtask test {{args}}
+
+# Run everything that must hold before a change is merged
+ci *args:
+    cargo xtask ci {{args}}
+
+# Check what the compiler does not
+tidy:
+    cargo xtask tidy
+
+# Write config/crd and docs/reference from code
+generate:
+    cargo xtask generate
+
+# Build or run the real Kubernetes: build, kubectl VERSION, up, down, env
+kube *args:
+    cargo xtask kube {{args}}
+
+# Measure the store
+bench *args:
+    cargo xtask bench {{args}}
+
+# Kill a writing process again and again
+chaos *args:
+    cargo xtask chaos {{args}}
+
+# Licences, banned crates and sources (needs cargo-deny; advisories need a network)
+deny:
+    cargo deny check bans licenses sources
