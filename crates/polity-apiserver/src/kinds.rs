@@ -9,6 +9,7 @@ pub mod normalise;
 pub mod protobuf;
 pub mod schemas;
 pub mod table;
+pub mod validation;
 mod wire;
 
 use std::sync::Arc;
