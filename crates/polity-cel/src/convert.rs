@@ -95,6 +95,10 @@ pub(crate) fn optional(value: Option<Value>) -> Value {
 }
 
 /// What an optional holds; outer nothing where the value is no optional.
+#[expect(
+    clippy::option_option,
+    reason = "no optional, an empty one, a full one"
+)]
 pub(crate) fn held(value: &Value) -> Option<Option<&Value>> {
     match value {
         Value::Opaque(opaque) => opaque

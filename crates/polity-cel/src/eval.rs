@@ -231,7 +231,7 @@ impl<'a> Evaluation<'a> {
                         }
                     }
                     ComprehensionKind::ExistsOne => {
-                        n_true += u64::from(self.run_bool(&loops.body)?)
+                        n_true += u64::from(self.run_bool(&loops.body)?);
                     }
                     ComprehensionKind::List => items.push(self.run(&loops.body)?),
                     ComprehensionKind::Map => {

@@ -147,10 +147,14 @@ impl Expression {
                 Output::Any => None,
             };
             match want {
-                Some((want, wanted)) if !wanted.overlaps(&kind) => Err(CompileError::WrongOutput {
-                    want,
-                    got: kind.to_string(),
-                }),
+                Some((want, wanted))
+                    if !wanted.overlaps(&kind) || (kind == Type::Dyn && root.is_surely_dyn()) =>
+                {
+                    Err(CompileError::WrongOutput {
+                        want,
+                        got: kind.to_string(),
+                    })
+                }
                 _ => Ok(Self {
                     root,
                     globals: checker.into_globals(),

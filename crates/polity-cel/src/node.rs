@@ -6,7 +6,7 @@ use kube_cel::cel::Value;
 use kube_cel::cel::objects::Key;
 use regex::Regex;
 
-use crate::library::Function;
+use crate::library::{Function, Native};
 
 /// A checked expression.
 #[derive(Debug)]
@@ -56,6 +56,19 @@ pub(crate) enum Node {
         key: Box<Node>,
     },
     Call(Box<Call>),
+}
+
+impl Node {
+    /// Whether the node's type is `dyn` by declaration, not merely unknown to the checker.
+    pub(crate) fn is_surely_dyn(&self) -> bool {
+        match self {
+            Self::Global(_) => true,
+            Self::Select { operand, .. } | Self::Index { operand, .. } => operand.is_surely_dyn(),
+            Self::Conditional(parts) => parts[1..].iter().any(Self::is_surely_dyn),
+            Self::Call(call) => call.function.native() == Some(Native::Dyn),
+            _ => false,
+        }
+    }
 }
 
 /// An element of a literal; an optional one is left out where it has no value.

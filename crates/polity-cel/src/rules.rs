@@ -259,7 +259,7 @@ impl Run {
         place: &Place<'_>,
     ) -> Result<(), Stop> {
         if self.budget.is_spent() {
-            return self.stop(node, place, OUT_OF_BUDGET.to_owned());
+            return self.stop(node, place, OUT_OF_BUDGET);
         }
         let detail = match rule.expression.evaluate_bool(bindings, &mut self.budget) {
             Ok(true) => return Ok(()),
@@ -271,14 +271,14 @@ impl Run {
                 return Ok(());
             }
             Err(EvalError::BudgetSpent) if self.budget.is_spent() => {
-                return self.stop(node, place, OUT_OF_BUDGET.to_owned());
+                return self.stop(node, place, OUT_OF_BUDGET);
             }
             Err(error @ EvalError::BudgetSpent) => {
                 let detail = format!(
                     "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
                     rule.name()
                 );
-                return self.stop(node, place, detail);
+                return self.stop(node, place, &detail);
             }
             Err(error @ (EvalError::NoSuchOverload | EvalError::WrongOutput { .. })) => format!(
                 "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {}",
@@ -294,11 +294,11 @@ impl Run {
         Ok(())
     }
 
-    fn stop(&mut self, node: &Node, place: &Place<'_>, detail: String) -> Result<(), Stop> {
+    fn stop(&mut self, node: &Node, place: &Place<'_>, detail: &str) -> Result<(), Stop> {
         self.errors.push(FieldError::invalid(
             &place.path,
             &Value::from(node.type_name.as_str()),
-            &detail,
+            detail,
         ));
         Err(Stop)
     }

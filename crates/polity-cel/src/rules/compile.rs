@@ -228,7 +228,7 @@ fn check_fields(rule: &Value, schema: &Value, path: &FieldPath, errors: &mut Vec
             &path.child("fieldPath"),
             &field_path.into(),
             detail,
-        ))
+        ));
     };
     if !field_path.is_empty() {
         if field_path.trim().is_empty() {
