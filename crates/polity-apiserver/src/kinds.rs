@@ -17,6 +17,7 @@ use std::sync::Arc;
 use polity_core::{GroupVersionKind, GroupVersionResource};
 use polity_merge::schema::Schema;
 
+use crate::custom::CustomDef;
 use crate::status::ResourceName;
 
 /// Where objects of a kind live.
@@ -91,10 +92,6 @@ pub struct ResourceDef {
     /// Set for custom resources.
     pub custom: Option<Arc<CustomDef>>,
 }
-
-/// What a custom resource has beyond a built-in one; see the `custom` module.
-#[derive(Debug)]
-pub struct CustomDef {}
 
 impl ResourceDef {
     pub fn gvr(&self) -> GroupVersionResource {

@@ -7,7 +7,24 @@
 
 pub mod admission;
 pub mod auth;
+pub mod cluster;
+pub mod controllers;
+pub mod custom;
+pub mod discovery;
+pub mod engine;
+pub mod fleet;
+pub mod http_api;
 pub mod kinds;
+pub mod kubeconfig;
+pub mod logs;
+pub mod metrics;
+pub mod object;
+pub mod openapi;
+pub mod registry;
+pub mod render;
+pub mod request;
 pub mod status;
+mod stored_form;
+pub mod version;
 
 pub use status::ApiError;

@@ -35,6 +35,8 @@ variables! {
     AS = "POLITY_AS";
     /// The groups to act as, separated by commas (`--as-group`).
     AS_GROUP = "POLITY_AS_GROUP";
+    /// Where the local Polity keeps its data (`--data-dir`).
+    DATA_DIR = "POLITY_DATA_DIR";
     /// Where live, ready and metrics are served (`--admin-listen`).
     ADMIN_LISTEN = "POLITY_ADMIN_LISTEN";
     /// The serving certificate chain in PEM (`--cert-file`).
@@ -60,7 +62,7 @@ variables! {
     clippy::disallowed_methods,
     reason = "the one place that reads the environment"
 )]
-pub(crate) fn read(name: &str) -> Option<OsString> {
+pub fn read(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 

@@ -11,6 +11,7 @@ pub mod client;
 pub mod clock;
 pub mod dirs;
 pub mod env;
+pub mod files;
 pub mod lease;
 pub mod logs;
 pub mod metrics;

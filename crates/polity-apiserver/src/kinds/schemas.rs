@@ -42,10 +42,17 @@ pub fn definitions() -> &'static Definitions {
 /// The component schemas of one group version, as an OpenAPI v3 document holds them (A5): its kinds and
 /// everything they refer to.
 pub fn openapi_components(group_version: &GroupVersion) -> Definitions {
-    let mut wanted: BTreeSet<String> = builtin::kinds()
-        .filter(|gvk| gvk.group_version() == *group_version)
-        .map(|gvk| component_name(&gvk))
-        .collect();
+    let of_version = builtin::kinds().filter(|gvk| gvk.group_version() == *group_version);
+    components(of_version.map(|gvk| component_name(&gvk)).collect())
+}
+
+/// The component schemas a custom resource refers to: its metadata.
+pub fn metadata_components() -> Definitions {
+    components(std::iter::once("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned()).collect())
+}
+
+/// Definitions and everything they refer to, as they are published.
+fn components(mut wanted: BTreeSet<String>) -> Definitions {
     let mut queue: Vec<String> = wanted.iter().cloned().collect();
     while let Some(name) = queue.pop() {
         for_each_reference(&DEFINITIONS[&name], &mut |target| {

@@ -1,0 +1,339 @@
+//! One cluster: its store, what it serves, who may do what, and the commits that keep all three in step.
+
+pub mod bootstrap;
+pub mod identity;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use polity_runtime::clock::Clock;
+use polity_store::{Change, CommitError, Expect, Key, Options, Revision, Store, Write};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::admission::webhooks::Configs;
+use crate::auth::authorize::{AuthorizationMode, Authorizer};
+use crate::auth::rbac::Roles;
+use crate::auth::token::{BoundKind, Objects};
+use crate::auth::{Attributes, UserInfo};
+use crate::cluster::identity::Identity;
+use crate::controllers::Signals;
+use crate::custom::{self, names};
+use crate::engine::Stored;
+use crate::http_api::health::Check;
+use crate::kinds::ResourceDef;
+use crate::logs::LogSource;
+use crate::object::encode;
+use crate::object::index::ObjectIndex;
+use crate::openapi::Documents;
+use crate::registry::Registry;
+use crate::status::ApiError;
+
+/// The failure of a commit.
+pub type CommitFailure = CommitError<ObjectIndex>;
+
+const RBAC_BUCKETS: [&str; 4] = [
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "roles.rbac.authorization.k8s.io",
+];
+const WEBHOOK_BUCKETS: [&str; 2] = [
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+];
+
+/// How a cluster is opened.
+#[derive(Debug, Clone)]
+pub struct ClusterOptions {
+    /// Also its path prefix, `/clusters/{name}`; the hub's is served without one too.
+    pub name: String,
+    pub store: Options,
+    pub authorization: AuthorizationMode,
+    pub clock: Clock,
+    pub identity: Identity,
+}
+
+/// A running cluster.
+pub struct Cluster {
+    name: String,
+    store: Store<ObjectIndex>,
+    clock: Clock,
+    authorization: AuthorizationMode,
+    identity: Identity,
+    registry: ArcSwap<Registry>,
+    roles: ArcSwap<Roles>,
+    webhooks: ArcSwap<Configs>,
+    /// Held while one of the three above is made anew, so that an older view never replaces a newer one.
+    refreshing: tokio::sync::Mutex<()>,
+    pub(crate) signals: Signals,
+    shutdown: CancellationToken,
+    logs: OnceLock<Arc<dyn LogSource>>,
+    /// Written when it is first asked for after the registry changed.
+    openapi: Mutex<Option<(Arc<Registry>, Arc<Documents>)>>,
+    ready: AtomicBool,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Opens the store and loads what it holds; nothing runs yet.
+    pub fn open(options: ClusterOptions) -> Result<Arc<Self>, polity_store::OpenError> {
+        let store = Store::open(&options.store)?;
+        let shutdown = CancellationToken::new();
+        let cluster = Self {
+            name: options.name,
+            store,
+            clock: options.clock,
+            authorization: options.authorization,
+            identity: options.identity,
+            registry: ArcSwap::default(),
+            roles: ArcSwap::default(),
+            webhooks: ArcSwap::default(),
+            refreshing: tokio::sync::Mutex::new(()),
+            signals: Signals::default(),
+            shutdown,
+            logs: OnceLock::new(),
+            openapi: Mutex::default(),
+            ready: AtomicBool::new(false),
+        };
+        cluster.refresh_registry();
+        cluster.refresh_roles();
+        cluster.refresh_webhooks();
+        Ok(Arc::new(cluster))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn store(&self) -> &Store<ObjectIndex> {
+        &self.store
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub fn registry(&self) -> Arc<Registry> {
+        self.registry.load_full()
+    }
+
+    pub fn webhooks(&self) -> Arc<Configs> {
+        self.webhooks.load_full()
+    }
+
+    pub fn roles(&self) -> Arc<Roles> {
+        self.roles.load_full()
+    }
+
+    /// Where Pod logs come from, once a runtime plugged itself in (B10).
+    pub fn log_source(&self) -> Option<&Arc<dyn LogSource>> {
+        self.logs.get()
+    }
+
+    /// Plugs in the source of Pod logs; the first one stays.
+    pub fn set_log_source(&self, source: Arc<dyn LogSource>) {
+        let _ = self.logs.set(source);
+    }
+
+    /// The OpenAPI documents of what is served now.
+    pub fn openapi(&self) -> Arc<Documents> {
+        let registry = self.registry();
+        let mut kept = self.openapi.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((of, documents)) if Arc::ptr_eq(of, &registry) => documents.clone(),
+            _ => {
+                let documents = Arc::new(Documents::of(&registry));
+                *kept = Some((registry, documents.clone()));
+                documents
+            }
+        }
+    }
+
+    /// What tokens may be bound to, looked up in the newest snapshot.
+    pub fn bound_objects(&self) -> impl Objects {
+        let snapshot = self.store.current();
+        move |kind: BoundKind, namespace: &str, name: &str| {
+            let bucket = match kind {
+                BoundKind::ServiceAccount => "serviceaccounts",
+                BoundKind::Pod => "pods",
+                BoundKind::Secret => "secrets",
+                BoundKind::Node => "nodes",
+            };
+            let stored = snapshot.get(&Key::new(bucket, namespace, name))?;
+            serde_json::from_slice(&stored.bytes).ok().map(Arc::new)
+        }
+    }
+
+    /// H3: from now on `/readyz` says so.
+    pub fn mark_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// The health of this cluster, check by check.
+    pub fn health(&self) -> [Check; 4] {
+        [
+            Check { name: "ping", passes: true },
+            Check { name: "store", passes: true },
+            Check { name: "readiness", passes: self.ready.load(Ordering::Acquire) },
+            Check { name: "shutdown", passes: !self.shutdown.is_cancelled() },
+        ]
+    }
+
+    /// Ends all watches and background work.
+    pub fn shut_down(&self) {
+        self.shutdown.cancel();
+    }
+
+    pub fn shutdown(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+
+    /// What ends the watches of a kind.
+    pub fn watch_shutdown(&self, def: &ResourceDef) -> CancellationToken {
+        match &def.custom {
+            Some(custom) => custom.gone.clone(),
+            None => self.shutdown.clone(),
+        }
+    }
+
+    /// A namespace.
+    pub fn namespace(&self, name: &str) -> Option<Stored> {
+        self.get("namespaces", "", name)
+    }
+
+    /// A stored object.
+    pub fn get(&self, bucket: &str, namespace: &str, name: &str) -> Option<Stored> {
+        self.store.current().get(&Key::new(bucket, namespace, name)).cloned()
+    }
+
+    /// May this user do that? 403 if not.
+    pub fn authorize(&self, user: &UserInfo, request: &Attributes<'_>) -> Result<(), ApiError> {
+        let roles = self.roles.load();
+        Authorizer { mode: self.authorization, roles: &roles }.require(user, request)
+    }
+
+    pub fn authorization(&self) -> AuthorizationMode {
+        self.authorization
+    }
+
+    /// [`Self::authorize`] for a verb on a kind.
+    pub fn authorize_resource(&self, user: &UserInfo, def: &ResourceDef, verb: &str, namespace: &str, name: &str, subresource: &str) -> Result<(), ApiError> {
+        self.authorize(
+            user,
+            &Attributes::Resource {
+                verb,
+                group: &def.gvk.group,
+                version: &def.gvk.version,
+                resource: &def.plural,
+                subresource,
+                name,
+                namespace,
+            },
+        )
+    }
+
+    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too (AD19, D8).
+    pub async fn commit(&self, write: Write) -> Result<Stored, CommitFailure> {
+        let deleted = matches!(write.change, Change::Delete(_));
+        let bucket = write.key.bucket.clone();
+        let stored = self.store.commit(write).await?;
+        self.signals.committed(self, &stored, deleted);
+        if RBAC_BUCKETS.contains(&&*bucket) {
+            let _guard = self.refreshing.lock().await;
+            self.refresh_roles();
+        } else if WEBHOOK_BUCKETS.contains(&&*bucket) {
+            let _guard = self.refreshing.lock().await;
+            self.refresh_webhooks();
+        } else if &*bucket == custom::DEFINITIONS {
+            let _guard = self.refreshing.lock().await;
+            self.settle_definitions().await?;
+        }
+        Ok(stored)
+    }
+
+    fn values(&self, bucket: &str) -> Vec<(Revision, Value)> {
+        let snapshot = self.store.current();
+        snapshot
+            .range(bucket, None, None)
+            .filter_map(|stored| Some((stored.revision, serde_json::from_slice(&stored.bytes).ok()?)))
+            .collect()
+    }
+
+    fn refresh_roles(&self) {
+        let objects: Vec<Value> = RBAC_BUCKETS.iter().flat_map(|bucket| self.values(bucket)).map(|(_, value)| value).collect();
+        self.roles.store(Arc::new(Roles::from_objects(&objects)));
+    }
+
+    fn refresh_webhooks(&self) {
+        let objects: Vec<Value> = WEBHOOK_BUCKETS.iter().flat_map(|bucket| self.values(bucket)).map(|(_, value)| value).collect();
+        let known = self.webhooks.load();
+        self.webhooks.store(Arc::new(known.refreshed(&objects)));
+    }
+
+    /// C4: accepts names and establishes definitions, serving each before anyone can see that it is established.
+    async fn settle_definitions(&self) -> Result<(), CommitFailure> {
+        loop {
+            let crds = self.values(custom::DEFINITIONS);
+            let next = crds.iter().find_map(|(revision, crd)| {
+                let taken = names::Taken::of_others(crd, crds.iter().map(|(_, other)| other));
+                names::accept(crd, &taken, self.now()).map(|next| (*revision, next))
+            });
+            let Some((revision, next)) = next else {
+                self.refresh_registry();
+                return Ok(());
+            };
+            self.serve(crds.iter().map(|(other, crd)| if *other == revision { (revision, &next) } else { (*other, crd) }));
+            let key = Key::new(custom::DEFINITIONS, "", crate::object::meta::name(&next));
+            let payload = encode::payload(next.as_object().expect("a stored object is an object"));
+            let write = Write { key, expect: Expect::Exactly(revision), change: Change::Put(payload) };
+            match self.store.commit(write).await {
+                Ok(stored) => self.signals.committed(self, &stored, false),
+                // Somebody else changed it: look again.
+                Err(CommitError::Changed { .. } | CommitError::Missing { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn refresh_registry(&self) {
+        let crds = self.values(custom::DEFINITIONS);
+        self.serve(crds.iter().map(|(revision, crd)| (*revision, crd)));
+    }
+
+    /// Serves these definitions; one whose schema did not change keeps its kinds, and their watches.
+    fn serve<'a>(&self, crds: impl Iterator<Item = (Revision, &'a Value)>) {
+        let known = self.registry.load();
+        let mut defs: Vec<Arc<ResourceDef>> = Vec::new();
+        for (revision, crd) in crds {
+            match custom::serve::resources(crd, revision, &known, &self.shutdown) {
+                Ok(of_crd) => defs.extend(of_crd),
+                Err(error) => warn!(cluster = self.name, error = &error as &dyn std::error::Error, "definition left out"),
+            }
+        }
+        let next = Registry::new(defs);
+        for old in known.custom() {
+            let kept = next.get(&old.gvk.group, &old.gvk.version, &old.plural).is_some_and(|new| Arc::ptr_eq(new, old));
+            if !kept && let Some(custom) = &old.custom {
+                custom.gone.cancel();
+            }
+        }
+        self.registry.store(Arc::new(next));
+    }
+}

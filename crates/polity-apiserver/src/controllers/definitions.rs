@@ -1,0 +1,89 @@
+//! C6: a definition that is deleted takes its objects along, and goes when the last is gone.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tracing::warn;
+
+use super::Actor;
+use crate::cluster::Cluster;
+use crate::custom::{CLEANUP_FINALIZER, DEFINITIONS};
+use crate::engine::delete::DeleteOptions;
+use crate::kinds::Subresource;
+use crate::object::conditions::Condition;
+use crate::object::meta;
+use crate::request::query::WriteOptions;
+use crate::status::ApiError;
+
+pub async fn run(cluster: Arc<Cluster>) {
+    for stored in cluster.store().current().range(DEFINITIONS, None, None) {
+        if stored.index.is_deleting() {
+            cluster.signals.definitions.push(stored.key.name.to_string());
+        }
+    }
+    let actor = Actor::named("crd-finalizer");
+    loop {
+        let name = cluster.signals.definitions.next().await;
+        if let Err(error) = clean_up(&cluster, &actor, &name).await {
+            warn!(cluster = cluster.name(), name, error = &error as &dyn std::error::Error, "objects of a deleted definition remain");
+            cluster.clock().sleep(std::time::Duration::from_secs(1)).await;
+            cluster.signals.definitions.push(name);
+        }
+    }
+}
+
+async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
+    let Some(definition) = cluster.get(DEFINITIONS, "", name) else { return Ok(()) };
+    if !definition.index.is_deleting() || !definition.index.has_finalizer(CLEANUP_FINALIZER) {
+        return Ok(());
+    }
+    // The bucket of custom resources is called like their definition.
+    let snapshot = cluster.store().current();
+    let remaining: Vec<_> = snapshot.range(name, None, None).cloned().collect();
+    let registry = cluster.registry();
+    let def = registry.custom().find(|def| &*def.bucket == name).cloned();
+    if let Some(def) = def {
+        for stored in &remaining {
+            let call = actor.call(cluster, &def, &stored.key.namespace, &stored.key.name);
+            match call.delete(&DeleteOptions::default()).await {
+                Ok(_) => {}
+                Err(error) if error.reason == "NotFound" => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    let snapshot = cluster.store().current();
+    if snapshot.count(name, None) > 0 {
+        return Ok(());
+    }
+    release(cluster, actor, name).await
+}
+
+/// Removes our finalizer, and with it the definition unless others wait too.
+async fn release(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
+    let registry = cluster.registry();
+    let Some(def) = registry.of_kind("apiextensions.k8s.io", "CustomResourceDefinition") else { return Ok(()) };
+    let mut call = actor.call(cluster, def, "", name);
+    call.subresource = Some(Subresource::Status);
+    let now = call.now;
+    let changed = call
+        .change(&WriteOptions::internal(), |live| {
+            let mut next = live.clone();
+            let rest: Vec<&str> = meta::finalizers(live).into_iter().filter(|finalizer| *finalizer != CLEANUP_FINALIZER).collect();
+            meta::set(&mut next, "finalizers", json!(rest));
+            let condition = Condition {
+                kind: "Terminating",
+                status: false,
+                reason: "InstanceDeletionCompleted",
+                message: "removed all instances".into(),
+            };
+            condition.set(&mut next, now);
+            meta::of_mut(&mut next).remove("resourceVersion");
+            Ok(Some(next))
+        })
+        .await;
+    match changed {
+        Err(error) if error.reason != "NotFound" => Err(error),
+        _ => Ok(()),
+    }
+}

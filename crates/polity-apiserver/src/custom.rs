@@ -1,0 +1,13 @@
+//! Custom resources: their definitions as objects, and the kinds they make (section 15 of the reference).
+
+pub mod definition;
+pub mod names;
+pub mod serve;
+
+pub use serve::CustomDef;
+
+/// The store's bucket of CustomResourceDefinitions.
+pub const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// The finalizer that holds a definition until its objects are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

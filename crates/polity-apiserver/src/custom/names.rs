@@ -1,0 +1,158 @@
+//! Which definition may use which names, and what that makes of its status (C4).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::object::conditions::{Condition, is_true};
+use crate::object::meta;
+
+/// The names taken in one group, each with the definition that has it.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Plurals, singulars and short names share one name space.
+    resources: BTreeMap<String, String>,
+    /// Kinds and list kinds share another.
+    kinds: BTreeMap<String, String>,
+}
+
+impl Taken {
+    /// The names other accepted definitions of the group hold.
+    pub fn of_others<'a>(crd: &Value, all: impl Iterator<Item = &'a Value>) -> Self {
+        let mut taken = Self::default();
+        for other in all {
+            if meta::name(other) == meta::name(crd) || other.pointer("/spec/group") != crd.pointer("/spec/group") {
+                continue;
+            }
+            let owner = meta::name(other);
+            let names = &other["status"]["acceptedNames"];
+            for field in ["plural", "singular"] {
+                taken.resource(names[field].as_str(), owner);
+            }
+            for short in meta::strings(names.get("shortNames")) {
+                taken.resource(Some(short), owner);
+            }
+            for field in ["kind", "listKind"] {
+                if let Some(kind) = names[field].as_str().filter(|kind| !kind.is_empty()) {
+                    taken.kinds.insert(kind.to_owned(), owner.to_owned());
+                }
+            }
+        }
+        taken
+    }
+
+    fn resource(&mut self, name: Option<&str>, owner: &str) {
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            self.resources.insert(name.to_owned(), owner.to_owned());
+        }
+    }
+
+    fn conflict(&self, crd: &Value) -> Option<Condition> {
+        let names = &crd["spec"]["names"];
+        let text = |field: &str| names[field].as_str().unwrap_or_default().to_owned();
+        let refuse = |reason: &'static str, name: &str| {
+            Some(Condition { kind: "NamesAccepted", status: false, reason, message: format!("{name:?} is already in use") })
+        };
+        for (field, reason) in [("plural", "PluralConflict"), ("singular", "SingularConflict")] {
+            if self.resources.contains_key(&text(field)) {
+                return refuse(reason, &text(field));
+            }
+        }
+        if let Some(short) = meta::strings(names.get("shortNames")).into_iter().find(|short| self.resources.contains_key(*short)) {
+            return refuse("ShortNamesConflict", short);
+        }
+        for (field, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
+            if self.kinds.contains_key(&text(field)) {
+                return refuse(reason, &text(field));
+            }
+        }
+        None
+    }
+}
+
+/// What the status should say; `None` when it says so already.
+pub fn accept(crd: &Value, taken: &Taken, now: Timestamp) -> Option<Value> {
+    let mut next = crd.clone();
+    let conflict = taken.conflict(crd);
+    let accepted = conflict.is_none();
+    if accepted {
+        let names = crd["spec"]["names"].clone();
+        if next["status"]["acceptedNames"] != names {
+            next["status"]["acceptedNames"] = names;
+        }
+    }
+    let condition = conflict.unwrap_or(Condition {
+        kind: "NamesAccepted",
+        status: true,
+        reason: "NoConflicts",
+        message: "no conflicts found".into(),
+    });
+    condition.set(&mut next, now);
+    let already = is_true(crd, "Established");
+    if accepted || !already {
+        let established = if accepted {
+            Condition {
+                kind: "Established",
+                status: true,
+                reason: "InitialNamesAccepted",
+                message: "the initial names have been accepted".into(),
+            }
+        } else {
+            Condition {
+                kind: "Established",
+                status: false,
+                reason: "NotAccepted",
+                message: "not all names are accepted".into(),
+            }
+        };
+        established.set(&mut next, now);
+    }
+    if next["status"].get("storedVersions").is_none() {
+        next["status"]["storedVersions"] = json!([]);
+    }
+    (next != *crd).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crd(name: &str, kind: &str, short: &str) -> Value {
+        json!({
+            "metadata": {"name": format!("{name}.example.com")},
+            "spec": {"group": "example.com", "names": {
+                "plural": name, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"), "shortNames": [short],
+            }},
+            "status": {"storedVersions": ["v1"]},
+        })
+    }
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn c4_free_names_are_accepted_at_once_and_only_once() {
+        let accepted = accept(&crd("widgets", "Widget", "w"), &Taken::default(), now()).unwrap();
+        assert!(is_true(&accepted, "NamesAccepted") && is_true(&accepted, "Established"));
+        assert_eq!(accepted["status"]["acceptedNames"]["plural"], "widgets");
+        assert!(accept(&accepted, &Taken::default(), now()).is_none(), "nothing to write the second time");
+    }
+
+    #[test]
+    fn c4_taken_names_are_refused_by_what_is_taken() {
+        let first = accept(&crd("widgets", "Widget", "w"), &Taken::default(), now()).unwrap();
+        for (other, reason) in [
+            (crd("gadgets", "Widget", "g"), "SingularConflict"),
+            (crd("gadgets", "Gadget", "w"), "ShortNamesConflict"),
+            (crd("w", "Gadget", "g"), "PluralConflict"),
+            (crd("gadgets", "WidgetList", "g"), "KindConflict"),
+        ] {
+            let taken = Taken::of_others(&other, [&first].into_iter());
+            let refused = accept(&other, &taken, now()).unwrap();
+            assert!(!is_true(&refused, "Established"));
+            assert_eq!(refused["status"]["conditions"][0]["reason"], reason);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! From a definition to the kinds it serves.
+
+use std::sync::Arc;
+
+use polity_cel::Rules;
+use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
+use polity_core::GroupVersionKind;
+use polity_merge::schema::{self, Schema};
+use polity_store::Revision;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::definition;
+use crate::engine::scale::{ScalePaths, SelectorSource};
+use crate::kinds::jsonpath::JsonPath;
+use crate::kinds::table::CustomTable;
+use crate::kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
+use crate::object::conditions;
+use crate::object::meta;
+use crate::registry::Registry;
+
+/// What a custom resource has beyond a built-in one, for one served version.
+#[derive(Debug)]
+pub struct CustomDef {
+    /// The name of its definition.
+    pub definition: String,
+    /// The apiVersion objects are written with.
+    pub storage_api_version: String,
+    pub scale: Option<ScalePaths>,
+    pub table: CustomTable,
+    /// F7: said on every request to a deprecated version.
+    pub deprecation_warning: Option<String>,
+    /// The schema as it is published.
+    pub openapi: Value,
+    rules: Rules,
+    terminating: bool,
+    /// Objects older than this may lack newer defaults or hold pruned fields (C8).
+    schema_since: Revision,
+    /// What this was made from.
+    source: Value,
+    /// Ends the watches of this version of the definition.
+    pub gone: CancellationToken,
+}
+
+impl CustomDef {
+    pub fn is_terminating(&self) -> bool {
+        self.terminating
+    }
+
+    /// Whether an object of this revision was written under the present schema.
+    pub fn is_current(&self, revision: Revision) -> bool {
+        revision >= self.schema_since
+    }
+
+    /// C11, C15, C16: the schema, then its rules unless the schema found what makes them meaningless.
+    pub fn validate(&self, schema: &Schema, object: &Value, live: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = match live {
+            None => schema::validate(schema, object),
+            Some(live) => schema::validate_update(schema, object, live),
+        };
+        let blocks = |kind: FieldErrorKind| {
+            matches!(
+                kind,
+                FieldErrorKind::NotSupported
+                    | FieldErrorKind::Required
+                    | FieldErrorKind::TooLong
+                    | FieldErrorKind::TooMany
+                    | FieldErrorKind::TypeInvalid
+            )
+        };
+        if errors.iter().any(|error| blocks(error.kind)) {
+            if !self.rules.is_empty() {
+                errors.push(FieldError::invalid(
+                    &FieldPath::root(),
+                    &Value::Null,
+                    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+                ));
+            }
+            return errors;
+        }
+        errors.extend(self.rules.validate(object, live));
+        errors
+    }
+}
+
+/// A definition whose schema cannot be served although it was accepted.
+#[derive(Debug, thiserror::Error)]
+#[error("version {version} of {definition} has a schema that cannot be served: {why}")]
+pub struct ServeError {
+    definition: String,
+    version: String,
+    why: String,
+}
+
+/// The kinds a definition serves, one for each served version; none while its names are not accepted.
+///
+/// A kind that `known` serves already from the same text is kept as it is: its compiled rules, and the
+/// watches that hang on it.
+pub fn resources(crd: &Value, revision: Revision, known: &Registry, parent: &CancellationToken) -> Result<Vec<Arc<ResourceDef>>, ServeError> {
+    if !conditions::is_true(crd, "NamesAccepted") {
+        return Ok(Vec::new());
+    }
+    let source = source(crd);
+    let group = crd["spec"]["group"].as_str().unwrap_or_default();
+    let plural = crd["status"]["acceptedNames"]["plural"].as_str().unwrap_or_default();
+    definition::versions(crd)
+        .filter(|version| version["served"] == true)
+        .map(|version| {
+            let name = version["name"].as_str().unwrap_or_default();
+            let same = known.get(group, name, plural).filter(|def| def.custom.as_ref().is_some_and(|custom| custom.source == source));
+            match same {
+                Some(def) => Ok(def.clone()),
+                None => resource(crd, version, revision, source.clone(), parent).map(Arc::new),
+            }
+        })
+        .collect()
+}
+
+/// All that serving depends on.
+fn source(crd: &Value) -> Value {
+    json!({
+        "uid": meta::uid(crd), "spec": crd["spec"], "names": crd["status"]["acceptedNames"],
+        "deleting": meta::is_deleting(crd),
+    })
+}
+
+fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, parent: &CancellationToken) -> Result<ResourceDef, ServeError> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let spec = &crd["spec"];
+    let names = &crd["status"]["acceptedNames"];
+    let (group, version_name) = (text(&spec["group"]), text(&version["name"]));
+    let failed = |why: String| ServeError { definition: meta::name(crd).to_owned(), version: version_name.clone(), why };
+    let openapi = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(Value::Null);
+    let joined = |errors: Vec<FieldError>| failed(polity_core::field::join(&errors));
+    let schema = Schema::parse_crd(&openapi).map_err(joined)?;
+    let rules = Rules::compile(&openapi, &FieldPath::root()).map_err(joined)?;
+    let scale = version.pointer("/subresources/scale").map(scale_paths).transpose().map_err(failed)?;
+    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let table = CustomTable::new(columns).map_err(|error| failed(error.to_string()))?;
+    let mut subresources = Vec::new();
+    if scale.is_some() {
+        subresources.push(Subresource::Scale);
+    }
+    if version.pointer("/subresources/status").is_some() {
+        subresources.push(Subresource::Status);
+    }
+    let plural = text(&names["plural"]);
+    let kind = text(&names["kind"]);
+    let selectable = version.get("selectableFields").and_then(Value::as_array);
+    let custom = CustomDef {
+        definition: meta::name(crd).to_owned(),
+        storage_api_version: format!("{group}/{}", definition::storage_version(crd).unwrap_or(&version_name)),
+        scale,
+        table,
+        deprecation_warning: deprecation(version, &group, &version_name, &kind),
+        openapi,
+        rules,
+        terminating: meta::is_deleting(crd),
+        schema_since: revision,
+        source,
+        gone: parent.child_token(),
+    };
+    Ok(ResourceDef {
+        gvk: GroupVersionKind::new(group.as_str(), version_name.as_str(), kind.as_str()),
+        bucket: format!("{plural}.{group}").into(),
+        plural,
+        singular: text(&names["singular"]),
+        list_kind: text(&names["listKind"]),
+        scope: if spec["scope"] == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
+        short_names: meta::strings(names.get("shortNames")).into_iter().map(str::to_owned).collect(),
+        categories: meta::strings(names.get("categories")).into_iter().map(str::to_owned).collect(),
+        subresources,
+        generation: GenerationRule::Custom,
+        flags: KindFlags { update_needs_version: true, ..KindFlags::default() },
+        selectable_fields: selectable
+            .into_iter()
+            .flatten()
+            .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
+            .collect(),
+        schema: Arc::new(schema),
+        custom: Some(Arc::new(custom)),
+    })
+}
+
+fn scale_paths(scale: &Value) -> Result<ScalePaths, String> {
+    let path = |field: &str| -> Result<Vec<String>, String> {
+        let path: JsonPath = scale[field].as_str().unwrap_or_default().parse().map_err(|error| format!("{field}: {error}"))?;
+        let names = path.names().ok_or_else(|| format!("{field}: only names may stand in it"))?;
+        Ok(names.into_iter().map(str::to_owned).collect())
+    };
+    Ok(ScalePaths {
+        spec_replicas: path("specReplicasPath")?,
+        status_replicas: path("statusReplicasPath")?,
+        selector: match scale["labelSelectorPath"].as_str() {
+            None | Some("") => SelectorSource::None,
+            Some(_) => SelectorSource::Text(path("labelSelectorPath")?),
+        },
+    })
+}
+
+fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    let own = version["deprecationWarning"].as_str().filter(|text| !text.is_empty());
+    Some(own.map_or_else(|| format!("{group}/{name} {kind} is deprecated"), str::to_owned))
+}

@@ -1,0 +1,112 @@
+//! The verbs, once for all kinds: one call in, one stored change or one answer out.
+
+pub mod admit;
+pub mod create;
+pub mod delete;
+pub mod list;
+pub mod patch;
+pub mod prepare;
+pub mod scale;
+pub mod select;
+pub mod special;
+pub mod token;
+pub mod update;
+pub mod watch;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use polity_store::{Key, Object};
+use serde_json::Value;
+
+use crate::auth::UserInfo;
+use crate::cluster::Cluster;
+use crate::kinds::{ResourceDef, Subresource};
+use crate::object::index::ObjectIndex;
+use crate::registry::Registry;
+use crate::status::ApiError;
+
+/// A stored object.
+pub type Stored = Arc<Object<ObjectIndex>>;
+
+/// One authorized call on a resource.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    pub cluster: &'a Arc<Cluster>,
+    /// What is served, as of the start of the call.
+    pub registry: Arc<Registry>,
+    pub def: Arc<ResourceDef>,
+    pub user: &'a UserInfo,
+    /// Empty for cluster-scoped kinds and for lists over all namespaces.
+    pub namespace: &'a str,
+    /// Empty for collections.
+    pub name: &'a str,
+    pub subresource: Option<Subresource>,
+    pub warnings: &'a Warnings,
+    pub now: Timestamp,
+    /// Who is recorded as the manager when the client names none: its user agent up to the first `/`.
+    pub default_manager: String,
+}
+
+impl<'a> Call<'a> {
+    /// The key of the object this call names.
+    pub fn key(&self) -> Key {
+        self.key_of(self.name)
+    }
+
+    /// The key of another object of this kind in the same namespace.
+    pub fn key_of(&self, name: &str) -> Key {
+        Key {
+            bucket: self.def.bucket.clone(),
+            namespace: self.namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The object this call names, or 404.
+    pub fn live(&self) -> Result<Stored, ApiError> {
+        self.cluster.store().current().get(&self.key()).cloned().ok_or_else(|| self.not_found())
+    }
+
+    pub fn not_found(&self) -> ApiError {
+        ApiError::not_found(self.def.resource_name(), self.name)
+    }
+
+    /// The same call on another object.
+    #[must_use]
+    pub fn on(&self, namespace: &'a str, name: &'a str) -> Self {
+        Self { namespace, name, ..self.clone() }
+    }
+
+    /// The value of a stored object in the version this call speaks, as a read would show it (C8).
+    pub fn value(&self, stored: &Stored) -> Value {
+        self.def.read(stored)
+    }
+}
+
+/// What a write left behind.
+#[derive(Debug, Clone)]
+pub enum Written {
+    Stored(Stored),
+    /// A dry run: what would have been stored.
+    Dry(Value),
+}
+
+/// Warnings for the client, each once (F6).
+#[derive(Debug, Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    pub fn add(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+
+    /// The warnings so far, in order.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

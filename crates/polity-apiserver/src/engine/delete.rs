@@ -1,0 +1,256 @@
+//! Delete and deletecollection: finalizers, grace, propagation (section 13 of the reference).
+
+use http::StatusCode;
+use jiff::SignedDuration;
+use polity_core::field::{FieldError, FieldPath};
+use polity_store::{Change, CommitError, Expect, Write};
+use serde_json::{Value, json};
+
+use super::create::commit_failed;
+use super::list::Page;
+use super::{Call, Stored, admit, special};
+use crate::admission::Operation;
+use crate::object::{encode, meta};
+use crate::request::query::{ListOptions, Query, WriteOptions, check_dry_run};
+use crate::status::ApiError;
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// How dependents of a deleted object are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// What a DELETE says in its body or query (G1).
+#[derive(Debug, Clone, Default)]
+pub struct DeleteOptions {
+    pub grace_period_seconds: Option<i64>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+    pub propagation: Option<Propagation>,
+    /// The old form, which also changes the answer's code.
+    pub orphan_dependents: Option<bool>,
+    pub dry_run: bool,
+    /// The options as admission sees them.
+    pub value: Value,
+}
+
+impl DeleteOptions {
+    /// Options of a body, or of the query when there is none.
+    pub fn parse(body: Option<&Value>, query: &Query) -> Result<Self, ApiError> {
+        let from_query = || {
+            let mut value = json!({});
+            for key in ["propagationPolicy", "gracePeriodSeconds", "orphanDependents"] {
+                if query.has(key) {
+                    value[key] = serde_json::from_str(query.get(key)).unwrap_or_else(|_| json!(query.get(key)));
+                }
+            }
+            if query.has("dryRun") {
+                value["dryRun"] = json!(query.all("dryRun"));
+            }
+            value
+        };
+        let mut value = body.cloned().unwrap_or_else(from_query);
+        if body.is_some() && query.has("dryRun") && value.get("dryRun").is_none() {
+            value["dryRun"] = json!(query.all("dryRun"));
+        }
+        let options = Self::from_value(value)?;
+        Ok(options)
+    }
+
+    fn from_value(mut value: Value) -> Result<Self, ApiError> {
+        if !value.is_object() {
+            return Err(ApiError::bad_request("the body of a delete must be DeleteOptions"));
+        }
+        let mut errors = Vec::new();
+        let dry_run = match value.get("dryRun") {
+            None | Some(Value::Null) => false,
+            Some(list) => {
+                let values: Vec<String> = list.as_array().into_iter().flatten().map(|v| v.as_str().unwrap_or_default().to_owned()).collect();
+                check_dry_run(&values, &mut errors)
+            }
+        };
+        let grace = match value.get("gracePeriodSeconds") {
+            None | Some(Value::Null) => None,
+            Some(seconds) => Some(seconds.as_i64().ok_or_else(|| ApiError::bad_request("gracePeriodSeconds must be an integer"))?),
+        };
+        let orphan_dependents = value.get("orphanDependents").and_then(Value::as_bool);
+        let policy = value.get("propagationPolicy").and_then(Value::as_str);
+        let field = FieldPath::of("propagationPolicy");
+        if orphan_dependents.is_some() && policy.is_some() {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid(&field, &json!(policy), detail));
+        }
+        let propagation = match policy {
+            None => orphan_dependents.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background }),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some(other) => {
+                errors.push(FieldError::not_supported(&field, &json!(other), &["Background", "Foreground", "Orphan", "nil"]));
+                None
+            }
+        };
+        if !errors.is_empty() {
+            return Err(ApiError::invalid("DeleteOptions", "meta.k8s.io", "", &errors));
+        }
+        let precondition = |key: &str| value.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).map(str::to_owned);
+        let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
+        value["kind"] = json!("DeleteOptions");
+        value["apiVersion"] = json!("meta.k8s.io/v1");
+        Ok(Self { grace_period_seconds: grace, uid, resource_version, propagation, orphan_dependents, dry_run, value })
+    }
+}
+
+/// What a deletion left behind.
+#[derive(Debug)]
+pub struct Deleted {
+    /// The object as it was last, or as it now waits for its finalizers.
+    pub object: Value,
+    /// Whether it is gone.
+    pub gone: bool,
+}
+
+impl Deleted {
+    /// E8
+    pub fn code(&self, options: &DeleteOptions) -> StatusCode {
+        let accepted = !self.gone && options.orphan_dependents == Some(false);
+        if accepted { StatusCode::ACCEPTED } else { StatusCode::OK }
+    }
+}
+
+impl Call<'_> {
+    /// Deletes the object this call names.
+    pub async fn delete(&self, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        loop {
+            let stored = self.live()?;
+            let live = self.value(&stored);
+            self.check_preconditions(&stored, options)?;
+            special::may_delete(self)?;
+            let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::internal() };
+            let review = admit::Review { operation: Operation::Delete, options: &write_options, old: Some(&live) };
+            admit::delete(self, &review, &options.value).await?;
+            let (next, gone) = self.deletion_step(&live, options);
+            if options.dry_run || (!gone && next == live) {
+                return Ok(Deleted { object: next, gone });
+            }
+            match self.commit_deletion(&stored, next, gone).await {
+                Ok(stored) => return Ok(Deleted { object: self.value(&stored), gone }),
+                Err(CommitError::Changed { current: None, .. } | CommitError::Missing { .. }) => return Err(self.not_found()),
+                Err(CommitError::Changed { .. }) => {}
+                Err(error) => return Err(commit_failed(&error)),
+            }
+        }
+    }
+
+    async fn commit_deletion(&self, stored: &Stored, mut next: Value, gone: bool) -> Result<Stored, CommitError<crate::object::index::ObjectIndex>> {
+        self.def.to_storage(&mut next);
+        let payload = encode::payload(next.as_object().expect("a stored object is an object"));
+        let change = if gone { Change::Delete(payload) } else { Change::Put(payload) };
+        self.cluster.commit(Write { key: self.key(), expect: Expect::Exactly(stored.revision), change }).await
+    }
+
+    /// E7
+    fn check_preconditions(&self, stored: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
+        let conflict = |what: &str, given: &str, found: &str| {
+            let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
+            Err(ApiError::conflict(self.def.resource_name(), self.name, &why))
+        };
+        if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != stored.index.uid) {
+            return conflict("UID", uid, &stored.index.uid);
+        }
+        let version = stored.revision.to_string();
+        match options.resource_version.as_deref() {
+            Some(given) if given != version => conflict("ResourceVersion", given, &version),
+            _ => Ok(()),
+        }
+    }
+
+    /// The object after this deletion request, and whether it is gone with it.
+    fn deletion_step(&self, live: &Value, options: &DeleteOptions) -> (Value, bool) {
+        let mut next = live.clone();
+        self.set_deletion_finalizers(&mut next, options.propagation);
+        let grace = special::grace_seconds(&self.def, live, options.grace_period_seconds);
+        let already = meta::is_deleting(live);
+        let pending = !meta::finalizers(&next).is_empty() || special::holds_deletion(&self.def, live);
+        if grace == 0 && !pending {
+            if already || special::grace_seconds(&self.def, live, None) > 0 {
+                meta::set(&mut next, "deletionGracePeriodSeconds", json!(0));
+            }
+            return (next, true);
+        }
+        let was = meta::of(live).get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+        // A later delete may only shorten the grace.
+        if !already || was.is_some_and(|was| grace < was) {
+            let at = self.now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(self.now);
+            if !already && meta::generation(live) > 0 {
+                meta::set(&mut next, "generation", json!(meta::generation(live) + 1));
+            }
+            meta::set(&mut next, "deletionTimestamp", json!(meta::time(at)));
+            meta::set(&mut next, "deletionGracePeriodSeconds", json!(grace));
+            special::deletion_begins(&self.def, &mut next, self.now);
+        }
+        (next, false)
+    }
+
+    /// G5
+    fn set_deletion_finalizers(&self, object: &mut Value, propagation: Option<Propagation>) {
+        let Some(propagation) = propagation else { return };
+        let mut finalizers: Vec<String> = meta::finalizers(object).into_iter().filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).map(str::to_owned).collect();
+        match propagation {
+            Propagation::Orphan => finalizers.push(ORPHAN.into()),
+            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+            Propagation::Background => {}
+        }
+        meta::set(object, "finalizers", json!(finalizers));
+    }
+
+    /// L15: deletes what a list would show, one by one; the answer is that list.
+    pub async fn delete_collection(&self, list: &ListOptions, options: &DeleteOptions) -> Result<Page, ApiError> {
+        let page = self.list(list).await?;
+        for stored in &page.items {
+            let one = self.on(&stored.key.namespace, &stored.key.name);
+            match one.delete(options).await {
+                Ok(_) => {}
+                Err(error) if error.reason == "NotFound" => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn parse(body: Value) -> Result<DeleteOptions, u16> {
+        DeleteOptions::parse(Some(&body), &Query::default()).map_err(|error| error.code.as_u16())
+    }
+
+    #[test]
+    fn g1_policies_and_their_old_form() {
+        assert_eq!(parse(json!({})).unwrap().propagation, None);
+        assert_eq!(parse(json!({"propagationPolicy": "Foreground"})).unwrap().propagation, Some(Propagation::Foreground));
+        assert_eq!(parse(json!({"orphanDependents": true})).unwrap().propagation, Some(Propagation::Orphan));
+        assert_eq!(parse(json!({"orphanDependents": true, "propagationPolicy": "Orphan"})).unwrap_err(), 422);
+        assert_eq!(parse(json!({"propagationPolicy": "Sideways"})).unwrap_err(), 422);
+        assert_eq!(parse(json!({"dryRun": ["Some"]})).unwrap_err(), 422);
+        assert!(parse(json!({"dryRun": ["All"]})).unwrap().dry_run);
+        assert_eq!(parse(json!([])).unwrap_err(), 400);
+    }
+
+    #[test]
+    fn g1_the_query_may_carry_the_options() {
+        let query = Query::parse("propagationPolicy=Orphan&gracePeriodSeconds=0&dryRun=All");
+        let options = DeleteOptions::parse(None, &query).unwrap();
+        assert_eq!(options.propagation, Some(Propagation::Orphan));
+        assert_eq!(options.grace_period_seconds, Some(0));
+        assert!(options.dry_run);
+    }
+}

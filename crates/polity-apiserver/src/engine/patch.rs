@@ -1,0 +1,216 @@
+//! The four kinds of patch (sections 10 and 11 of the reference).
+
+use http::StatusCode;
+use polity_core::field::{FieldError, FieldPath};
+use polity_merge::{apply, patch};
+use serde_json::Value;
+
+use super::prepare::BodyKind;
+use super::update::Updated;
+use super::{Call, special};
+use crate::object::meta;
+use crate::request::body;
+use crate::request::query::WriteOptions;
+use crate::status::{ApiError, Cause, Details};
+
+/// What kind of patch a body is, from its media type (P1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchKind {
+    /// Strategic merge needs typed kinds: custom resources answer 415 (C20).
+    pub fn of(media: Option<&str>, custom: bool) -> Result<Self, ApiError> {
+        match media {
+            Some("application/json-patch+json") => Ok(Self::Json),
+            Some("application/merge-patch+json") => Ok(Self::Merge),
+            Some("application/strategic-merge-patch+json") if !custom => Ok(Self::Strategic),
+            Some("application/apply-patch+yaml") => Ok(Self::Apply),
+            _ => {
+                let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+                if !custom {
+                    accepted.push("application/strategic-merge-patch+json");
+                }
+                Err(ApiError::unsupported_media_type(format!(
+                    "the body of the request was in an unknown format - accepted media types include: {}",
+                    accepted.join(", ")
+                )))
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Patches the object this call names; an apply may create it.
+    pub async fn patch(&self, kind: PatchKind, body: &[u8], options: &WriteOptions) -> Result<Updated, ApiError> {
+        if kind == PatchKind::Apply {
+            return self.apply(body, options).await;
+        }
+        if options.force.is_some() {
+            let field = FieldPath::of("force");
+            let error = FieldError::forbidden(&field, "may not be specified for non-apply patch");
+            return Err(ApiError::invalid("PatchOptions", "meta.k8s.io", "", &[error]));
+        }
+        let document = body::json(body)?;
+        if kind != PatchKind::Json && !document.value.is_object() {
+            return Err(ApiError::bad_request("the patch must be a JSON object"));
+        }
+        let written = self
+            .change(options, |live| {
+                let mut new = self.patched(kind, live, &document.value)?;
+                self.settle_identity(&mut new)?;
+                self.drop_unknown(&mut new, &document.duplicates, options.field_validation, BodyKind::Patch)?;
+                self.check_patched_types(&new)?;
+                self.default(&mut new);
+                self.check_patched_uid(live, &new)?;
+                Ok(Some(new))
+            })
+            .await?;
+        Ok((written, false))
+    }
+
+    fn patched(&self, kind: PatchKind, live: &Value, document: &Value) -> Result<Value, ApiError> {
+        match kind {
+            PatchKind::Json => {
+                let mut new = live.clone();
+                patch::json_patch(&mut new, document).map_err(|error| self.json_patch_failed(&error))?;
+                Ok(new)
+            }
+            PatchKind::Merge => {
+                let mut new = live.clone();
+                patch::merge_patch(&mut new, document);
+                self.version_of_patch(document, &mut new);
+                Ok(new)
+            }
+            PatchKind::Strategic => {
+                let mut new = patch::strategic(&self.def.schema, live, document).map_err(ApiError::internal)?;
+                self.version_of_patch(document, &mut new);
+                Ok(new)
+            }
+            PatchKind::Apply => unreachable!("apply has its own path"),
+        }
+    }
+
+    /// E4: only a version that stands in the patch itself is a condition.
+    fn version_of_patch(&self, document: &Value, new: &mut Value) {
+        if document.pointer("/metadata/resourceVersion").is_none() {
+            meta::of_mut(new).remove("resourceVersion");
+        }
+    }
+
+    fn json_patch_failed(&self, error: &patch::JsonPatchError) -> ApiError {
+        match error {
+            patch::JsonPatchError::TooManyOperations(_) => ApiError::too_large(error.to_string()),
+            patch::JsonPatchError::Malformed(_) => ApiError::bad_request(error.to_string()),
+            _ => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("the server rejected our request due to an error in our request: {error}")),
+        }
+    }
+
+    fn check_patched_types(&self, new: &Value) -> Result<(), ApiError> {
+        self.check_types(new).map_err(|error| {
+            let field = FieldError::invalid(&FieldPath::of("patch"), &Value::from("patch"), &error.message);
+            self.invalid(self.name, &[field])
+        })
+    }
+
+    /// M1: a patch that changes the uid is invalid, where a PUT would be a conflict.
+    fn check_patched_uid(&self, live: &Value, new: &Value) -> Result<(), ApiError> {
+        let uid = meta::uid(new);
+        if !uid.is_empty() && uid != meta::uid(live) {
+            let field = FieldPath::of("metadata").child("uid");
+            let error = FieldError::invalid(&field, &Value::from(uid), "field is immutable");
+            return Err(self.invalid(self.name, &[error]));
+        }
+        Ok(())
+    }
+
+    async fn apply(&self, body: &[u8], options: &WriteOptions) -> Result<Updated, ApiError> {
+        let document = self.apply_document(body, options)?;
+        let exists = self.cluster.store().current().get(&self.key()).is_some();
+        if exists {
+            let written = self
+                .change_with(options, |live| {
+                    let merged = self.merge_applied(Some(live), &document, options)?;
+                    Ok(Some(self.complete_applied(merged)))
+                })
+                .await?;
+            return Ok((written, false));
+        }
+        if self.subresource.is_some() {
+            return Err(self.not_found());
+        }
+        let uid = meta::uid(&document);
+        if !uid.is_empty() {
+            let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(ApiError::conflict(self.def.resource_name(), self.name, &why));
+        }
+        special::authorize_create(self)?;
+        let merged = self.merge_applied(None, &document, options)?;
+        let mut object = self.complete_applied(merged);
+        meta::of_mut(&mut object).remove("resourceVersion");
+        Ok((self.create_tracked(object, options).await?, true))
+    }
+
+    /// S1, S2
+    fn apply_document(&self, body: &[u8], options: &WriteOptions) -> Result<Value, ApiError> {
+        if options.field_manager.is_empty() {
+            let field = FieldPath::of("fieldManager");
+            let error = FieldError::required(&field, "is required for apply patch");
+            return Err(ApiError::invalid("PatchOptions", "meta.k8s.io", "", &[error]));
+        }
+        let decoded = body::yaml(body)?;
+        let mut document = decoded.value;
+        for (key, expected) in [("apiVersion", self.def.gvk.api_version()), ("kind", self.def.gvk.kind.clone())] {
+            let given = document.get(key).and_then(Value::as_str).unwrap_or_default();
+            if given != expected {
+                return Err(ApiError::bad_request(format!("the apply body must have {key} {expected:?}, as the URL says, and has {given:?}")));
+            }
+        }
+        self.settle_identity(&mut document)?;
+        if !decoded.duplicates.is_empty() {
+            self.drop_unknown(&mut document.clone(), &decoded.duplicates, options.field_validation, BodyKind::Object)?;
+        }
+        Ok(document)
+    }
+
+    fn merge_applied(&self, live: Option<&Value>, document: &Value, options: &WriteOptions) -> Result<Value, ApiError> {
+        let input = apply::ApplyInput {
+            schema: &self.def.schema,
+            live,
+            body: document,
+            manager: &options.field_manager,
+            subresource: self.subresource_name(),
+            api_version: &self.def.gvk.api_version(),
+            force: options.force.unwrap_or(false),
+            now: self.now,
+            ignore: &self.unowned_paths(),
+        };
+        let mut merged = apply::apply(&input).map_err(|error| self.apply_failed(&error))?;
+        self.version_of_patch(document, &mut merged);
+        Ok(merged)
+    }
+
+    fn complete_applied(&self, mut merged: Value) -> Value {
+        self.default(&mut merged);
+        merged
+    }
+
+    fn apply_failed(&self, error: &apply::ApplyError) -> ApiError {
+        match error {
+            apply::ApplyError::Conflicts(conflicts) => {
+                let causes = apply::conflict_causes(conflicts)
+                    .into_iter()
+                    .map(|cause| Cause { reason: "FieldManagerConflict".into(), message: cause.message, field: cause.field })
+                    .collect();
+                ApiError::new(StatusCode::CONFLICT, "Conflict", error.to_string())
+                    .with_details(Details { causes, ..Details::default() })
+            }
+            apply::ApplyError::ManagedFieldsInBody => ApiError::bad_request(error.to_string()),
+            apply::ApplyError::NotTyped(_) | apply::ApplyError::LiveManagedFields(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What every write goes through before it is stored: type, place, unknown fields, defaults,
+//! system metadata, generation, status separation, validation.
+
+use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
+use polity_core::name;
+use polity_merge::schema;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Call, special};
+use crate::custom;
+use crate::kinds::{GenerationRule, Subresource, create, defaults, normalise, validation};
+use crate::object::meta;
+use crate::request::query::FieldValidation;
+use crate::status::ApiError;
+
+/// Which objection a finding about unknown and duplicate fields becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyKind {
+    /// A whole object: 400.
+    Object,
+    /// The result of a patch: 422 on the field `patch`.
+    Patch,
+}
+
+impl Call<'_> {
+    /// M9, M17: the body must be of the kind, in the namespace and of the name the URL says; what it leaves out is filled in.
+    pub fn settle_identity(&self, object: &mut Value) -> Result<(), ApiError> {
+        if !object.is_object() {
+            return Err(self.cannot_handle(&self.def.gvk.kind, "json: cannot unmarshal the body into an object"));
+        }
+        if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+            return Err(self.cannot_handle(
+                &self.def.gvk.kind,
+                "json: cannot unmarshal into Go struct field ObjectMeta.metadata of type v1.ObjectMeta",
+            ));
+        }
+        self.settle_type(object)?;
+        self.settle_name(object)?;
+        self.settle_namespace(object)
+    }
+
+    fn settle_type(&self, object: &mut Value) -> Result<(), ApiError> {
+        let expected = self.def.gvk.api_version();
+        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if self.def.is_custom() && (api_version.is_empty() || kind.is_empty()) {
+            let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+            return Err(ApiError::bad_request(format!("Object '{missing}' is missing in the body")));
+        }
+        if !kind.is_empty() && kind != self.def.gvk.kind {
+            return Err(self.cannot_handle(
+                &kind,
+                &format!("the kind in the data ({kind}) does not match the expected kind ({})", self.def.gvk.kind),
+            ));
+        }
+        if !api_version.is_empty() && api_version != expected {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        object["apiVersion"] = json!(expected);
+        object["kind"] = json!(self.def.gvk.kind);
+        Ok(())
+    }
+
+    fn settle_name(&self, object: &mut Value) -> Result<(), ApiError> {
+        let name = meta::name(object).to_owned();
+        if self.name.is_empty() {
+            return Ok(());
+        }
+        if name.is_empty() {
+            meta::set(object, "name", json!(self.name));
+        } else if name != self.name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    fn settle_namespace(&self, object: &mut Value) -> Result<(), ApiError> {
+        let namespace = meta::namespace(object).to_owned();
+        if !self.def.is_namespaced() {
+            meta::of_mut(object).remove("namespace");
+            return Ok(());
+        }
+        if namespace.is_empty() {
+            meta::set(object, "namespace", json!(self.namespace));
+        } else if namespace != self.namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        Ok(())
+    }
+
+    /// `{kind} in version "{v}" cannot be handled as a {Kind}: {why}`
+    fn cannot_handle(&self, kind: &str, why: &str) -> ApiError {
+        ApiError::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: {why}",
+            self.def.gvk.version, self.def.gvk.kind
+        ))
+    }
+
+    /// F2, F3, F5: drops unknown fields and says so as the client asked.
+    pub fn drop_unknown(
+        &self,
+        object: &mut Value,
+        duplicates: &[String],
+        validation: FieldValidation,
+        body: BodyKind,
+    ) -> Result<(), ApiError> {
+        let unknown = schema::prune(&self.def.schema, object);
+        if validation == FieldValidation::Ignore {
+            return Ok(());
+        }
+        let findings: Vec<String> = unknown
+            .iter()
+            .map(|path| format!("unknown field {path:?}"))
+            .chain(duplicates.iter().map(|path| format!("duplicate field {path:?}")))
+            .collect();
+        if findings.is_empty() {
+            return Ok(());
+        }
+        if validation == FieldValidation::Warn {
+            for finding in findings {
+                self.warnings.add(finding);
+            }
+            return Ok(());
+        }
+        let why = format!("strict decoding error: {}", findings.join(", "));
+        match body {
+            BodyKind::Object => Err(self.cannot_handle(&self.def.gvk.kind, &why)),
+            BodyKind::Patch => {
+                let error = FieldError::invalid(&FieldPath::of("patch"), &object.clone(), &why);
+                let error = FieldError { message: format!("Invalid value: \"{}\": {why}", "patch"), ..error };
+                Err(self.invalid(self.name, &[error]))
+            }
+        }
+    }
+
+    /// Built-ins are typed: a string where a number belongs is no object of the kind (400).
+    pub fn check_types(&self, object: &Value) -> Result<(), ApiError> {
+        if self.def.is_custom() {
+            return Ok(());
+        }
+        let wrong = schema::validate(&self.def.schema, object)
+            .into_iter()
+            .find(|error| error.kind == FieldErrorKind::TypeInvalid);
+        match wrong {
+            None => Ok(()),
+            Some(error) => Err(self.cannot_handle(
+                &self.def.gvk.kind,
+                &format!("json: cannot unmarshal {}", error),
+            )),
+        }
+    }
+
+    /// Fills in what the kind's defaulting fills in.
+    pub fn default(&self, object: &mut Value) {
+        if self.def.is_custom() {
+            schema::default(&self.def.schema, object);
+        } else {
+            normalise::normalise(&self.def.gvk, object);
+            defaults::apply_defaults(&self.def.gvk, object);
+            if &*self.def.bucket == custom::DEFINITIONS {
+                custom::definition::apply_defaults(object);
+            }
+        }
+    }
+
+    pub fn invalid(&self, name: &str, errors: &[FieldError]) -> ApiError {
+        ApiError::invalid(&self.def.gvk.kind, &self.def.gvk.group, name, errors)
+    }
+
+    /// The metadata only the server sets, on a new object (M1, M4, M5, M14, M15).
+    pub fn stamp_new(&self, object: &mut Value) {
+        let metadata = meta::of_mut(object);
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+            metadata.remove(field);
+        }
+        metadata.insert("uid".into(), json!(Uuid::new_v4().to_string()));
+        metadata.insert("creationTimestamp".into(), json!(meta::time(self.now)));
+        if self.def.generation != GenerationRule::Never {
+            metadata.insert("generation".into(), json!(1));
+        }
+        if self.def.has(Subresource::Status)
+            && let Some(root) = object.as_object_mut()
+        {
+            root.remove("status");
+        }
+        if !self.def.is_custom() {
+            let uid = meta::uid(object).to_owned();
+            create::prepare_create(&self.def.gvk, object, &uid);
+        }
+    }
+
+    /// The metadata only the server sets, on a changed object.
+    pub fn carry_system_metadata(&self, live: &Value, object: &mut Value) {
+        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+            meta::carry(live, object, field);
+        }
+        meta::of_mut(object).remove("selfLink");
+    }
+
+    /// M18: what a write through this path may not touch is taken from the stored object.
+    pub fn separate_status(&self, live: &Value, object: &mut Value) {
+        let Some(root) = object.as_object_mut() else { return };
+        let take = |root: &mut serde_json::Map<String, Value>, field: &str| match live.get(field) {
+            Some(value) => {
+                root.insert(field.to_owned(), value.clone());
+            }
+            None => {
+                root.remove(field);
+            }
+        };
+        match self.subresource {
+            Some(Subresource::Status) => {
+                let status = root.remove("status");
+                let managed = root.get("metadata").and_then(|m| m.get("managedFields")).cloned();
+                let metadata = root.remove("metadata");
+                let fields: Vec<String> = root.keys().chain(live.as_object().map(|l| l.keys()).into_iter().flatten()).cloned().collect();
+                for field in fields.iter().filter(|field| !matches!(field.as_str(), "apiVersion" | "kind")) {
+                    take(root, field);
+                }
+                match status {
+                    Some(status) => root.insert("status".into(), status),
+                    None => root.remove("status"),
+                };
+                if !self.def.is_custom() {
+                    if let Some(metadata) = metadata {
+                        root.insert("metadata".into(), metadata);
+                    }
+                    if self.def.gvk.kind == "Deployment" {
+                        meta::carry(live, object, "labels");
+                    }
+                } else if let Some(managed) = managed {
+                    meta::set(object, "managedFields", managed);
+                }
+            }
+            Some(Subresource::Finalize) => {}
+            _ if self.def.has(Subresource::Status) => {
+                take(root, "status");
+                special::keep_spec_finalizers(&self.def, live, object);
+            }
+            _ => {}
+        }
+    }
+
+    /// M3, M5, C12: counts the generation up when the part that matters changed.
+    pub fn count_generation(&self, live: &Value, object: &mut Value) {
+        if self.subresource == Some(Subresource::Status) {
+            return;
+        }
+        let changed = |field: &str| live.get(field) != object.get(field);
+        let grown = match &self.def.generation {
+            GenerationRule::Never | GenerationRule::Fixed => false,
+            GenerationRule::On(fields) => fields.iter().any(|field| changed(field)),
+            GenerationRule::SpecOrAnnotations => {
+                changed("spec") || meta::of(live).get("annotations") != meta::of(object).get("annotations")
+            }
+            GenerationRule::ContentOrLabels => {
+                content_changed(live, object, &[]) || meta::of(live).get("labels") != meta::of(object).get("labels")
+            }
+            GenerationRule::Custom if self.def.has(Subresource::Status) => content_changed(live, object, &["status"]),
+            GenerationRule::Custom => content_changed(live, object, &[]),
+        };
+        if grown {
+            meta::set(object, "generation", json!(meta::generation(live) + 1));
+        }
+    }
+
+    /// Everything that can be wrong with an object as it is about to be stored.
+    pub fn validate(&self, object: &Value, live: Option<&Value>) -> Result<(), ApiError> {
+        let mut errors = Vec::new();
+        if live.is_none() {
+            errors.extend(self.name_errors(meta::name(object)));
+        }
+        errors.extend(meta::validate(object, live));
+        if let Some(live) = live {
+            errors.extend(immutable_metadata(object, live));
+        }
+        match &self.def.custom {
+            Some(custom) => errors.extend(custom.validate(&self.def.schema, object, live)),
+            None => {
+                errors.extend(validation::validate(&self.def.gvk, object, live));
+                errors.extend(special::validate(self, object, live));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(self.invalid(meta::name(object), &errors)) }
+    }
+
+    fn name_errors(&self, name: &str) -> Vec<FieldError> {
+        let field = FieldPath::of("metadata").child("name");
+        if name.is_empty() {
+            return vec![FieldError::required(&field, "name or generateName is required")];
+        }
+        let check = if self.def.is_custom() { name::dns_subdomain(name) } else { validation::validate_name(&self.def.gvk, name, false) };
+        check
+            .err()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|detail| FieldError::invalid(&field, &json!(name), &detail))
+            .collect()
+    }
+}
+
+fn immutable_metadata(object: &Value, live: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+        let (new, old) = (meta::of(object).get(field), meta::of(live).get(field));
+        if new != old {
+            let path = FieldPath::of("metadata").child(field);
+            errors.push(FieldError::invalid(&path, new.unwrap_or(&Value::Null), "field is immutable"));
+        }
+    }
+    errors
+}
+
+/// Whether anything but the metadata and the given fields differs.
+fn content_changed(live: &Value, object: &Value, except: &[&str]) -> bool {
+    let (Some(live), Some(object)) = (live.as_object(), object.as_object()) else { return true };
+    let counts = |key: &str| !matches!(key, "metadata" | "apiVersion" | "kind") && !except.contains(&key);
+    live.keys().chain(object.keys()).filter(|key| counts(key)).any(|key| live.get(key) != object.get(key))
+}

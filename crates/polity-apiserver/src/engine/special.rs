@@ -1,0 +1,205 @@
+//! What a few kinds truly do differently, in one place.
+//!
+//! Everything else about a kind stands in the table of kinds.
+
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
+use polity_core::field::FieldError;
+use serde_json::{Value, json};
+
+use super::Call;
+use crate::admission::webhooks;
+use crate::auth::Authorizer;
+use crate::auth::rbac::{RoleWrite, confirm_no_escalation};
+use crate::custom;
+use crate::kinds::ResourceDef;
+use crate::object::meta;
+use crate::status::{ApiError, Cause, ResourceName};
+
+const NAMESPACES: ResourceName<'static> = ResourceName { group: "", plural: "namespaces" };
+
+fn is(def: &ResourceDef, group: &str, kind: &str) -> bool {
+    def.gvk.group == group && def.gvk.kind == kind
+}
+
+fn is_namespace(def: &ResourceDef) -> bool {
+    is(def, "", "Namespace")
+}
+
+fn is_crd(def: &ResourceDef) -> bool {
+    is(def, "apiextensions.k8s.io", "CustomResourceDefinition")
+}
+
+/// NS3, NS4: objects are created only in namespaces that exist and stay.
+pub fn check_namespace(call: &Call<'_>) -> Result<(), ApiError> {
+    if !call.def.is_namespaced() || call.def.flags.create_only {
+        return Ok(());
+    }
+    let Some(namespace) = call.cluster.namespace(call.namespace) else {
+        return Err(ApiError::not_found(NAMESPACES, call.namespace));
+    };
+    if !namespace.index.is_deleting() {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {} because it is being terminated", call.namespace);
+    let mut error = ApiError::forbidden(call.def.resource_name(), call.name, &why);
+    if let Some(details) = &mut error.details {
+        details.causes = vec![Cause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {} is being terminated", call.namespace),
+            field: "metadata.namespace".into(),
+        }];
+    }
+    Err(error)
+}
+
+/// Fills in what needs the uid or the rest of the cluster.
+pub fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+    match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
+        ("", "Service") => assign_cluster_ip(call, None, object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => custom::definition::complete_new(object),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// As [`complete_new`], for a change.
+pub fn complete_changed(call: &Call<'_>, live: &Value, object: &mut Value) -> Result<(), ApiError> {
+    match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
+        ("", "Service") => assign_cluster_ip(call, Some(live), object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if call.subresource.is_none() => {
+            custom::definition::complete_changed(live, object);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// NS7: only `/finalize` changes a namespace's `spec.finalizers`.
+pub fn keep_spec_finalizers(def: &ResourceDef, live: &Value, object: &mut Value) {
+    if is_namespace(def) {
+        match live.pointer("/spec/finalizers") {
+            Some(finalizers) => object["spec"]["finalizers"] = finalizers.clone(),
+            None => {
+                if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+                    spec.remove("finalizers");
+                }
+            }
+        }
+    }
+}
+
+/// Checks that need more than the object's own schema.
+pub fn validate(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Vec<FieldError> {
+    match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if call.subresource.is_none() => {
+            custom::definition::validate(object, live)
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
+            webhooks::validate_match_conditions(object)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// AU7: nobody grants what they do not hold.
+pub fn authorize_write(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Result<(), ApiError> {
+    if call.def.gvk.group != "rbac.authorization.k8s.io" {
+        return Ok(());
+    }
+    let roles = call.cluster.roles();
+    let authorizer = Authorizer { mode: call.cluster.authorization(), roles: &roles };
+    let write = RoleWrite { namespace: call.namespace, request_name: call.name, new: object, old: live };
+    confirm_no_escalation(&authorizer, call.user, &write)
+}
+
+/// AU9: an update or apply that creates needs the permission to create.
+pub fn authorize_create(call: &Call<'_>) -> Result<(), ApiError> {
+    call.cluster.authorize_resource(call.user, &call.def, "create", call.namespace, call.name, "")
+}
+
+/// NS1: some namespaces stay.
+pub fn may_delete(call: &Call<'_>) -> Result<(), ApiError> {
+    if is_namespace(&call.def) && matches!(call.name, "default" | "kube-system" | "kube-public") {
+        return Err(ApiError::forbidden(NAMESPACES, call.name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+/// G6: only Pods that run somewhere have time to say goodbye.
+pub fn grace_seconds(def: &ResourceDef, live: &Value, asked: Option<i64>) -> i64 {
+    if !is(def, "", "Pod") {
+        return 0;
+    }
+    let unscheduled = live.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
+    let phase = live.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    if unscheduled || matches!(phase, "Succeeded" | "Failed") {
+        return 0;
+    }
+    let own = live.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+    let grace = asked.unwrap_or(own);
+    if grace < 0 { 1 } else { grace }
+}
+
+/// Whether something besides `metadata.finalizers` keeps the object from going.
+pub fn holds_deletion(def: &ResourceDef, live: &Value) -> bool {
+    is_namespace(def) && !meta::strings(live.pointer("/spec/finalizers")).is_empty()
+}
+
+/// What a kind shows when its deletion begins.
+pub fn deletion_begins(def: &ResourceDef, object: &mut Value, now: Timestamp) {
+    if is_namespace(def) {
+        object["status"]["phase"] = json!("Terminating");
+    }
+    if is_crd(def) {
+        custom::definition::deletion_begins(object, now);
+    }
+}
+
+/// Whether an object that is being deleted has nothing left to wait for.
+pub fn deletion_is_finished(def: &ResourceDef, object: &Value) -> bool {
+    let grace = meta::of(object).get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    meta::is_deleting(object) && meta::finalizers(object).is_empty() && grace == 0 && !holds_deletion(def, object)
+}
+
+
+/// The addresses Services get: the range of most clusters.
+const SERVICE_RANGE: [u8; 2] = [10, 96];
+
+/// Gives a Service its cluster IP, or keeps the one it has.
+fn assign_cluster_ip(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
+    let kind = object.pointer("/spec/type").and_then(Value::as_str).unwrap_or("ClusterIP").to_owned();
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if kind == "ExternalName" {
+        return;
+    }
+    let mut address = spec.get("clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if address.is_empty() {
+        let kept = live.and_then(|live| live.pointer("/spec/clusterIP")).and_then(Value::as_str).unwrap_or_default();
+        address = if kept.is_empty() { free_address(call) } else { kept.to_owned() };
+    }
+    spec.insert("clusterIPs".into(), json!([address]));
+    spec.insert("clusterIP".into(), json!(address));
+    let family = if address.contains(':') { "IPv6" } else { "IPv4" };
+    spec.entry("ipFamilies").or_insert_with(|| json!([family]));
+    spec.entry("ipFamilyPolicy").or_insert_with(|| json!("SingleStack"));
+}
+
+/// An address no Service has, found from a random place on.
+fn free_address(call: &Call<'_>) -> String {
+    let snapshot = call.cluster.store().current();
+    let taken: std::collections::HashSet<String> = snapshot
+        .range(&call.def.bucket, None, None)
+        .filter_map(|stored| serde_json::from_slice::<Value>(&stored.bytes).ok())
+        .filter_map(|service| service.pointer("/spec/clusterIP").and_then(Value::as_str).map(str::to_owned))
+        .collect();
+    let start = uuid::Uuid::new_v4().as_u128() as u16;
+    (0..=u16::MAX)
+        .map(|step| start.wrapping_add(step))
+        .filter(|host| !matches!(*host, 0 | 1 | u16::MAX))
+        .map(|host| Ipv4Addr::new(SERVICE_RANGE[0], SERVICE_RANGE[1], (host >> 8) as u8, host as u8).to_string())
+        .find(|address| !taken.contains(address))
+        .unwrap_or_default()
+}
+

@@ -1,0 +1,219 @@
+//! Watches: one snapshot, then every later change, each once and in order (section 9 of the reference).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use polity_store::{Event, HistoryError, Revision, Watch, WatchEnd};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::select::Selection;
+use super::{Call, Stored};
+use crate::kinds::ResourceDef;
+use crate::object::index::ObjectIndex;
+use crate::object::meta;
+use crate::render::Renderer;
+use crate::request::query::ListOptions;
+use crate::status::ApiError;
+
+/// W7: how often a quiet stream says how far it has come.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// W7: the last bookmark comes this long before the end.
+const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// A running watch; [`Self::next`] yields its lines.
+pub struct Stream {
+    def: Arc<ResourceDef>,
+    namespace: String,
+    selection: Selection,
+    renderer: Renderer,
+    bookmarks: bool,
+    ready: VecDeque<Bytes>,
+    /// Events up to here are of no interest.
+    not_before: Revision,
+    source: Source,
+    ends_at: Instant,
+    next_bookmark: Instant,
+    shutdown: CancellationToken,
+}
+
+enum Source {
+    Live(Watch<ObjectIndex>),
+    /// Nothing more will come once `ready` is drained.
+    Ended,
+}
+
+impl Call<'_> {
+    /// Starts a watch on the collection this call names.
+    pub async fn watch(&self, options: &ListOptions, renderer: Renderer) -> Result<Stream, ApiError> {
+        let selection = Selection::parse(&self.def, options)?;
+        let from = options.version_number()?.filter(|number| *number > 0).map(Revision);
+        // W4: without a version a watch begins with what is there.
+        let initial = options.send_initial_events.unwrap_or(from.is_none());
+        let now = Instant::now();
+        let lasts = options.timeout_seconds.filter(|seconds| *seconds > 0).map_or_else(random_length, Duration::from_secs);
+        let mut stream = Stream {
+            def: self.def.clone(),
+            namespace: self.namespace.to_owned(),
+            selection,
+            renderer,
+            bookmarks: options.allow_bookmarks,
+            ready: VecDeque::new(),
+            not_before: Revision(0),
+            source: Source::Ended,
+            ends_at: now + lasts,
+            next_bookmark: now + BOOKMARK_EVERY.min(lasts.saturating_sub(LAST_BOOKMARK_BEFORE_END)),
+            shutdown: self.cluster.watch_shutdown(&self.def),
+        };
+        if initial {
+            if let Some(wanted) = from {
+                self.reach(wanted).await?;
+            }
+            stream.begin_with_snapshot(self, options.send_initial_events == Some(true));
+        } else {
+            let after = from.unwrap_or_else(|| self.cluster.store().current().revision());
+            stream.follow(self, after);
+        }
+        Ok(stream)
+    }
+}
+
+fn random_length() -> Duration {
+    let random = Uuid::new_v4().as_u128() as u64;
+    Duration::from_secs(1800 + random % 1800)
+}
+
+impl Stream {
+    fn begin_with_snapshot(&mut self, call: &Call<'_>, end_mark: bool) {
+        let snapshot = call.cluster.store().current();
+        let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
+        let matching: Vec<Stored> = snapshot
+            .range(&self.def.bucket, namespace, None)
+            .filter(|stored| self.selection.matches(stored))
+            .cloned()
+            .collect();
+        for stored in matching {
+            self.push("ADDED", &stored);
+        }
+        if end_mark && self.bookmarks {
+            self.push_bookmark(snapshot.revision(), true);
+        }
+        self.follow(call, snapshot.revision());
+    }
+
+    fn follow(&mut self, call: &Call<'_>, after: Revision) {
+        match call.cluster.store().watch(&self.def.bucket, after) {
+            Ok(watch) => self.source = Source::Live(watch),
+            Err(HistoryError::Compacted { oldest }) => {
+                // W11: the stream opens, says so and ends.
+                let error = ApiError::expired(format!("too old resource version: {after} ({oldest})"));
+                self.push_error(&error);
+            }
+            Err(HistoryError::Future { .. }) => {
+                // W3: a version that is not there yet; everything newer than it will come.
+                self.not_before = after;
+                let newest = call.cluster.store().current().revision();
+                if let Ok(watch) = call.cluster.store().watch(&self.def.bucket, newest) {
+                    self.source = Source::Live(watch);
+                }
+            }
+        }
+    }
+
+    /// The next line, or `None` at the end.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return Some(line);
+            }
+            let Source::Live(watch) = &mut self.source else { return None };
+            let turn = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => Turn::End,
+                event = watch.next() => match event {
+                    Ok(event) => Turn::Event(event),
+                    // W14: a reader that cannot keep up resumes from its last version.
+                    Err(WatchEnd::Lagged | WatchEnd::Closed) => Turn::End,
+                },
+                () = tokio::time::sleep_until(self.ends_at) => Turn::End,
+                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => Turn::Bookmark(watch.seen()),
+            };
+            match turn {
+                Turn::End => return None,
+                Turn::Event(event) => self.push_event(&event),
+                Turn::Bookmark(revision) => {
+                    self.push_bookmark(revision, false);
+                    self.next_bookmark = self.after_bookmark();
+                }
+            }
+        }
+    }
+
+    fn after_bookmark(&self) -> Instant {
+        let last = self.ends_at.checked_sub(LAST_BOOKMARK_BEFORE_END).unwrap_or(self.ends_at);
+        let regular = self.next_bookmark + BOOKMARK_EVERY;
+        if regular < last || self.next_bookmark >= last { regular } else { last }
+    }
+
+    /// W8: what a change means to this watch's selection.
+    fn push_event(&mut self, event: &Event<ObjectIndex>) {
+        if event.revision <= self.not_before {
+            return;
+        }
+        if !self.namespace.is_empty() && *event.object.key.namespace != *self.namespace {
+            return;
+        }
+        let before = event.previous.as_ref().filter(|previous| self.selection.matches(previous));
+        let after = !event.deleted && self.selection.matches(&event.object);
+        match (before, after) {
+            (None, false) => {}
+            (None, true) => self.push("ADDED", &event.object),
+            (Some(_), true) => self.push("MODIFIED", &event.object),
+            (Some(_), false) if event.deleted => self.push("DELETED", &event.object),
+            (Some(previous), false) => {
+                let mut last = self.def.read(previous);
+                meta::set(&mut last, "resourceVersion", json!(event.revision.to_string()));
+                let line = self.renderer.event_value("DELETED", &last);
+                self.ready.push_back(line);
+            }
+        }
+    }
+
+    fn push(&mut self, kind: &str, stored: &Stored) {
+        let line = self.renderer.event(kind, stored);
+        self.ready.push_back(line);
+    }
+
+    fn push_bookmark(&mut self, revision: Revision, initial_end: bool) {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = json!({"kind": self.def.gvk.kind, "apiVersion": self.def.gvk.api_version(), "metadata": metadata});
+        let line = self.renderer.event_value("BOOKMARK", &object);
+        self.ready.push_back(line);
+    }
+
+    fn push_error(&mut self, error: &ApiError) {
+        self.ready.push_back(line("ERROR", &error.to_value()));
+        self.source = Source::Ended;
+    }
+}
+
+enum Turn {
+    End,
+    Event(Arc<Event<ObjectIndex>>),
+    Bookmark(Revision),
+}
+
+/// One line of a watch.
+pub fn line(kind: &str, object: &Value) -> Bytes {
+    let mut out = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    serde_json::to_writer(&mut out, object).expect("a JSON value serialises into memory");
+    out.extend_from_slice(b"}\n");
+    out.into()
+}

@@ -1,0 +1,154 @@
+//! From HTTP to the engine and back: one request in, one response out.
+
+pub mod health;
+pub mod paths;
+pub mod resources;
+pub mod respond;
+pub mod subresources;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::request::Parts;
+use http::{Request, Response};
+use polity_pki::{Certificate, ClientIdentity};
+use polity_runtime::serve::Peer;
+use tracing::debug;
+
+use crate::auth::impersonate::Impersonation;
+use crate::auth::{Attributes, Authorizer, Credentials, UserInfo};
+use crate::cluster::Cluster;
+use crate::engine::Warnings;
+use crate::metrics::RequestMetrics;
+use crate::request::path::{self, Target};
+use crate::request::query::Query;
+use crate::status::ApiError;
+
+/// U12: reads and other requests that do not stream.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
+/// U12: writes of one object.
+const WRITE_DEADLINE: Duration = Duration::from_secs(34);
+
+/// A request to one cluster, its prefix already taken off.
+pub struct Incoming {
+    pub parts: Parts,
+    pub body: Body,
+    pub path: String,
+    pub query: Query,
+}
+
+impl Incoming {
+    /// Splits a request; `path` is what remains of its path inside the cluster.
+    pub fn new(request: Request<Body>, path: String) -> Self {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        Self { parts, body, path, query }
+    }
+
+    pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
+        self.parts.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// S12: the manager of a client that names none.
+    fn default_manager(&self) -> String {
+        let agent = self.header(USER_AGENT).unwrap_or_default();
+        let name = agent.split('/').next().unwrap_or_default();
+        let printable: String = name.chars().filter(|c| !c.is_control()).take(128).collect();
+        if printable.is_empty() { "unknown".into() } else { printable }
+    }
+}
+
+/// What a request was, for the metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    pub verb: String,
+    pub group: String,
+    pub resource: String,
+    pub subresource: String,
+}
+
+/// Answers one request.
+pub async fn handle(cluster: &Arc<Cluster>, incoming: Incoming, metrics: &RequestMetrics) -> (Response<Body>, Summary) {
+    let target = path::parse(&incoming.parts.method, &incoming.path, incoming.parts.uri.query().unwrap_or_default());
+    let summary = summary(&target);
+    let warnings = Warnings::default();
+    let pretty = respond::wants_pretty(&incoming);
+    let deadline = match summary.verb.as_str() {
+        "create" | "update" | "patch" | "delete" => WRITE_DEADLINE,
+        _ => REQUEST_DEADLINE,
+    };
+    let answer = tokio::time::timeout(deadline, answer(cluster, incoming, target, &warnings, metrics)).await;
+    let answer = answer.unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")));
+    let response = answer.unwrap_or_else(|error| {
+        debug!(cluster = cluster.name(), code = error.code.as_u16(), error = &error as &dyn std::error::Error, "request refused");
+        respond::error(&error, pretty)
+    });
+    (respond::finish(response, &warnings), summary)
+}
+
+fn summary(target: &Target) -> Summary {
+    match target {
+        Target::Resource(request) => Summary {
+            verb: request.verb.clone(),
+            group: request.group.clone(),
+            resource: request.resource.clone(),
+            subresource: request.subresource.clone(),
+        },
+        Target::NonResource { verb, .. } => {
+            Summary { verb: verb.clone(), group: String::new(), resource: String::new(), subresource: String::new() }
+        }
+    }
+}
+
+async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, target: Target, warnings: &Warnings, metrics: &RequestMetrics) -> Result<Response<Body>, ApiError> {
+    let user = authenticate(cluster, &incoming)?;
+    match target {
+        Target::Resource(request) => {
+            let attributes = Attributes::Resource {
+                verb: &request.verb,
+                group: &request.group,
+                version: &request.version,
+                resource: &request.resource,
+                subresource: &request.subresource,
+                name: &request.name,
+                namespace: &request.namespace,
+            };
+            let user = authorized(cluster, &incoming, user, &attributes)?;
+            resources::answer(cluster, incoming, request, &user, warnings).await
+        }
+        Target::NonResource { verb, path } => {
+            authorized(cluster, &incoming, user, &Attributes::NonResource { verb: &verb, path: &path })?;
+            paths::answer(cluster, &incoming, &path, metrics)
+        }
+    }
+}
+
+fn authenticate(cluster: &Arc<Cluster>, incoming: &Incoming) -> Result<UserInfo, ApiError> {
+    let identity = certificate_identity(cluster, incoming);
+    let credentials = Credentials { certificate: identity.as_ref(), authorization: incoming.header(AUTHORIZATION) };
+    cluster.identity().authenticator().authenticate(&credentials, &cluster.bound_objects(), cluster.now())
+}
+
+/// The subject of a client certificate that this cluster's own authority signed; the certificates of other
+/// clusters pass the handshake too and are worth nothing here.
+fn certificate_identity(cluster: &Cluster, incoming: &Incoming) -> Option<ClientIdentity> {
+    let peer = incoming.parts.extensions.get::<Peer>()?;
+    let certificate = Certificate::from_der(peer.certificates.first()?).ok()?;
+    certificate.check_signed_by(cluster.identity().client_authority()?, cluster.now()).ok()?;
+    certificate.client_identity()
+}
+
+/// The user to act as (AU5), if they may do what is asked.
+fn authorized(cluster: &Cluster, incoming: &Incoming, user: UserInfo, request: &Attributes<'_>) -> Result<UserInfo, ApiError> {
+    let user = match Impersonation::from_headers(&incoming.parts.headers)? {
+        None => user,
+        Some(wanted) => {
+            let roles = cluster.roles();
+            wanted.authorize(&Authorizer { mode: cluster.authorization(), roles: &roles }, &user, request)?
+        }
+    };
+    cluster.authorize(&user, request)?;
+    Ok(user)
+}

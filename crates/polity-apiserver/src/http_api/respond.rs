@@ -1,0 +1,135 @@
+//! Responses: content types, warnings, pretty printing (N1, E9, F6, U7, U11, U13).
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Incoming;
+use crate::engine::Warnings;
+use crate::status::ApiError;
+
+/// F6: texts are cut to this once there are many.
+const WARNING_CUT: usize = 256;
+const WARNINGS_TOTAL: usize = 4096;
+
+/// U11: people at a terminal or a browser get indented JSON.
+pub fn wants_pretty(incoming: &Incoming) -> bool {
+    if incoming.query.has("pretty") {
+        return incoming.query.flag("pretty").unwrap_or(false);
+    }
+    let agent = incoming.header(USER_AGENT).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
+}
+
+/// A JSON answer from bytes.
+pub fn json(code: StatusCode, body: Bytes, pretty: bool) -> Response<Body> {
+    let body = if pretty { indented(&body).unwrap_or(body) } else { body };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A JSON answer from a value.
+pub fn value(code: StatusCode, body: &Value, pretty: bool) -> Response<Body> {
+    json(code, serde_json::to_vec(body).expect("a JSON value serialises into memory").into(), pretty)
+}
+
+fn indented(body: &[u8]) -> Option<Bytes> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let mut text = serde_json::to_vec_pretty(&value).ok()?;
+    text.push(b'\n');
+    Some(text.into())
+}
+
+/// A plain text answer.
+pub fn text(code: StatusCode, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// U7: what is not there at all.
+pub fn page_not_found() -> Response<Body> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// A Status.
+pub fn error(error: &ApiError, pretty: bool) -> Response<Body> {
+    let mut response = value(error.code, &error.to_value(), pretty);
+    let seconds = error.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if seconds > 0 {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Headers every answer has.
+pub fn finish(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    if let Ok(id) = HeaderValue::from_str(&Uuid::new_v4().to_string()) {
+        headers.insert(HeaderName::from_static("audit-id"), id);
+    }
+    let warnings = warnings.take();
+    let total: usize = warnings.iter().map(String::len).sum();
+    for warning in warnings {
+        let shown: String = if total > WARNINGS_TOTAL { warning.chars().take(WARNING_CUT).collect() } else { warning };
+        if let Ok(header) = HeaderValue::from_str(&format!("299 - {}", quoted(&shown))) {
+            headers.append(WARNING, header);
+        }
+    }
+    response
+}
+
+/// A quoted string of HTTP; what cannot stand in a header is left out.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f6_warnings_are_quoted_and_said_once() {
+        let warnings = Warnings::default();
+        for text in [r#"unknown field "spec.x""#, r#"unknown field "spec.x""#, "line\nbreak"] {
+            warnings.add(text);
+        }
+        let response = finish(page_not_found(), &warnings);
+        let all: Vec<&str> = response.headers().get_all(WARNING).iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(all, [r#"299 - "unknown field \"spec.x\"""#, r#"299 - "line break""#]);
+    }
+
+    #[test]
+    fn f6_many_warnings_are_cut() {
+        let warnings = Warnings::default();
+        warnings.add("x".repeat(5000));
+        let response = finish(page_not_found(), &warnings);
+        assert!(response.headers()[WARNING].len() < 300);
+    }
+
+    #[test]
+    fn u7_u13_plain_not_found() {
+        let response = finish(page_not_found(), &Warnings::default());
+        assert_eq!(response.status(), 404);
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-cache, private");
+        assert!(response.headers().contains_key("audit-id"));
+    }
+}

@@ -1,0 +1,28 @@
+//! Pod logs, for whoever runs the Pods (B10).
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::Stream;
+
+/// What a client wants to read of a log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Empty: the only container.
+    pub container: String,
+    pub follow: bool,
+    pub previous: bool,
+    pub tail_lines: Option<u64>,
+    pub since_seconds: Option<u64>,
+    pub timestamps: bool,
+    pub limit_bytes: Option<u64>,
+}
+
+/// Lines of a log, as they come.
+pub type LogStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+
+/// Somebody who has the logs of Pods.
+pub trait LogSource: Send + Sync {
+    /// The log of a Pod, or `None` when this source does not run it.
+    fn open(&self, namespace: &str, pod: &str, options: &LogOptions) -> Option<LogStream>;
+}

@@ -1,0 +1,202 @@
+//! Request bodies: size limit, media type, JSON with its duplicate keys noticed, YAML, protobuf (N2, N9, F2).
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::kinds::protobuf::{self, ProtobufError};
+use crate::status::ApiError;
+
+/// U10: what a real server takes.
+pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// A decoded body and the keys that stood in it twice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    pub value: Value,
+    /// Dotted paths, each once, in order of appearance.
+    pub duplicates: Vec<String>,
+}
+
+/// Reads a body up to the limit.
+pub async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
+    match Limited::new(body, MAX_BODY_BYTES).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(ApiError::too_large(
+            format!("Request entity too large: limit is {MAX_BODY_BYTES}"),
+        )),
+        Err(error) => Err(ApiError::bad_request(format!("error reading the request body: {error}"))),
+    }
+}
+
+/// The media type of a body, without parameters; `None` when the header is absent.
+pub fn media_type(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let media = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    (!media.is_empty()).then_some(media)
+}
+
+/// Decodes an object body by its media type.
+pub fn decode(media: Option<&str>, body: &[u8]) -> Result<Decoded, ApiError> {
+    match media {
+        None | Some("application/json") => json(body),
+        Some("application/yaml") => yaml(body),
+        Some("application/vnd.kubernetes.protobuf") => match protobuf::decode(body) {
+            Ok(value) => Ok(Decoded { value, duplicates: Vec::new() }),
+            Err(error @ ProtobufError::UnknownKind { .. }) => Err(ApiError::unsupported_media_type(error.to_string())),
+            Err(error) => Err(ApiError::bad_request(error.to_string())),
+        },
+        Some(other) => Err(ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {ACCEPTED} (got {other})"
+        ))),
+    }
+}
+
+/// Decodes JSON, noting duplicate keys; the last one wins.
+pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let value = Seed { path: String::new(), duplicates: &mut duplicates }
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| ApiError::bad_request(format!("couldn't decode the body as JSON: {error}")))?;
+    Ok(Decoded { value, duplicates })
+}
+
+/// Decodes one YAML document; Kubernetes reads YAML 1.1 numbers and booleans.
+pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
+    let text = std::str::from_utf8(body)
+        .map_err(|error| ApiError::bad_request(format!("the body is not UTF-8: {error}")))?;
+    // JSON is YAML, and the quicker parser also names duplicate keys.
+    if text.trim_start().starts_with('{')
+        && let Ok(decoded) = json(body)
+    {
+        return Ok(decoded);
+    }
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let value: Value = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
+    Ok(Decoded { value, duplicates: Vec::new() })
+}
+
+/// Builds a value while keeping the path, so that a key that comes twice can be named.
+struct Seed<'a> {
+    path: String,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            let path = format!("{}[{}]", self.path, items.len());
+            match seq.next_element_seed(Seed { path, duplicates: &mut *self.duplicates })? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            let path =
+                if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            if map.contains_key(&key) && !self.duplicates.contains(&path) {
+                self.duplicates.push(path.clone());
+            }
+            let value = access.next_value_seed(Seed { path, duplicates: &mut *self.duplicates })?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json as value;
+
+    use super::*;
+
+    #[test]
+    fn f2_duplicate_keys_are_named_and_the_last_one_wins() {
+        let decoded = json(br#"{"spec":{"x":1,"x":2,"l":[{"a":1,"a":2}]},"spec2":1}"#).unwrap();
+        assert_eq!(decoded.value, value!({"spec": {"x": 2, "l": [{"a": 2}]}, "spec2": 1}));
+        assert_eq!(decoded.duplicates, ["spec.x", "spec.l[0].a"]);
+    }
+
+    #[test]
+    fn n2_media_types() {
+        assert_eq!(decode(None, b"{}").unwrap().value, value!({}));
+        assert_eq!(decode(Some("application/yaml"), b"a: 0644\nb: yes").unwrap().value, value!({"a": 420, "b": true}));
+        assert_eq!(decode(Some("text/plain"), b"{}").unwrap_err().code.as_u16(), 415);
+        assert_eq!(decode(Some("application/cbor"), b"").unwrap_err().code.as_u16(), 415);
+    }
+
+    #[test]
+    fn broken_bodies_are_bad_requests() {
+        let deep = "[".repeat(100_000);
+        for body in ["", "{", "{}x", "nul", deep.as_str()] {
+            assert_eq!(json(body.as_bytes()).unwrap_err().code.as_u16(), 400, "{body:.20}");
+        }
+        assert_eq!(yaml(b"a: [").unwrap_err().code.as_u16(), 400);
+        assert_eq!(yaml(&[0xff, 0xfe]).unwrap_err().code.as_u16(), 400);
+    }
+}
