@@ -1,1 +1,21 @@
-//! The commands people type that are not processes.
+//! The commands people type that are not processes, and what they share: how answers are printed, and
+//! where a running Polity on this machine is found.
+
+pub mod doctor;
+pub mod down;
+pub mod exit;
+pub mod local;
+pub mod output;
+pub mod reset;
+pub mod status;
+pub mod version;
+
+use std::path::Path;
+
+use polity_runtime::args::ClientArgs;
+
+/// A client for a context of the local Polity.
+async fn local_client(kubeconfig: &Path, context: &str) -> anyhow::Result<kube::Client> {
+    let args = ClientArgs { kubeconfig: Some(kubeconfig.to_owned()), context: Some(context.to_owned()), ..ClientArgs::default() };
+    Ok(polity_runtime::client::connect(&args).await?)
+}

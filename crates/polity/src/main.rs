@@ -1,3 +1,95 @@
 //! The one binary: parses arguments and composes services and commands.
+//!
+//! Called as `kubectl-polity` it is itself, so that `kubectl polity …` works.
 
-fn main() {}
+mod apiserver;
+mod banner;
+mod detach;
+mod install;
+mod services;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use polity_cli::exit::{self, Exit};
+use polity_cli::{doctor, down, reset, status, version};
+use polity_runtime::logs::LogArgs;
+
+/// Policy control plane for Kubernetes.
+#[derive(Debug, Parser)]
+#[command(
+    name = "polity",
+    version,
+    about = "Polity governs Kubernetes by policy: at admission, over many clusters, with reports, and with an answer for every object owner",
+    after_help = "Start here:\n  polity up            a Kubernetes API with everything in it, on this machine\n  polity status        what runs, and where\n  polity doctor        what is wrong, and what to do about it",
+    propagate_version = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    logs: LogArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Up(up::UpArgs),
+    Down(down::DownArgs),
+    Status(status::StatusArgs),
+    Reset(reset::ResetArgs),
+    Doctor(doctor::DoctorArgs),
+    Apiserver(apiserver::ApiserverArgs),
+    Version(version::VersionArgs),
+    Completion(CompletionArgs),
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  source <(polity completion bash)\n  polity completion zsh > ~/.zfunc/_polity")]
+struct CompletionArgs {
+    shell: clap_complete::Shell,
+}
+
+fn main() -> ExitCode {
+    polity_runtime::tls::install_provider();
+    let Cli { command, logs } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let wrong = error.use_stderr();
+            error.print().ok();
+            return if wrong { ExitCode::from(64) } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(command, &logs) {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error),
+    }
+}
+
+fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
+    match command {
+        Command::Version(args) => args.run(polity_apiserver::version::GIT_VERSION),
+        Command::Reset(args) => args.run(),
+        Command::Completion(CompletionArgs { shell }) => {
+            clap_complete::generate(shell, &mut Cli::command(), "polity", &mut std::io::stdout());
+            Ok(Exit::Fine)
+        }
+        Command::Up(args) if args.detach => detach::run(&args),
+        Command::Up(args) => serve(logs, args.run()),
+        Command::Apiserver(args) => serve(logs, args.run()),
+        Command::Down(args) => block_on(args.run()),
+        Command::Status(args) => block_on(args.run()),
+        Command::Doctor(args) => block_on(args.run()),
+    }
+}
+
+/// Runs a process: with logs.
+fn serve(logs: &LogArgs, future: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    logs.init()?;
+    block_on(future)
+}
+
+fn block_on(future: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}

@@ -1,0 +1,183 @@
+//! A Polity that runs on this machine: its data directory, who holds it, and what it said about itself.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// `--data-dir`, for every command about the local Polity.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct DataDirArgs {
+    /// Where data lives [default: the user's data directory, ~/.local/share/polity]
+    #[arg(long, value_name = "DIR", env = polity_runtime::env::DATA_DIR)]
+    pub data_dir: Option<PathBuf>,
+}
+
+impl DataDirArgs {
+    /// The directory, absolute.
+    pub fn resolve(&self) -> anyhow::Result<PathBuf> {
+        let dir = match &self.data_dir {
+            Some(dir) => dir.clone(),
+            None => polity_runtime::dirs::data_dir()?,
+        };
+        std::path::absolute(&dir).with_context(|| format!("finding {}", dir.display()))
+    }
+}
+
+/// What a running `polity up` writes about itself into its data directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunState {
+    pub pid: i32,
+    pub version: String,
+    pub started: Timestamp,
+    pub kubeconfig: PathBuf,
+    /// The hub first.
+    pub clusters: Vec<ClusterState>,
+}
+
+/// One cluster of a running Polity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterState {
+    pub name: String,
+    pub server: String,
+    pub context: String,
+}
+
+/// A data directory.
+#[derive(Debug, Clone)]
+pub struct Local {
+    dir: PathBuf,
+}
+
+/// Held by the process that runs on a data directory; the system lets go of it when the process ends,
+/// however it ends.
+#[derive(Debug)]
+pub struct Held {
+    _file: File,
+}
+
+impl Local {
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
+    /// Where a detached Polity logs to.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("polity.log")
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.dir.join("run.json")
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.dir.join("run.lock")
+    }
+
+    /// Takes the directory for this process; `None` when another has it.
+    pub fn hold(&self) -> anyhow::Result<Option<Held>> {
+        let path = self.lock_file();
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("opening {}", path.display()))?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Held { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("locking {}", path.display())),
+        }
+    }
+
+    /// Whether some process runs on the directory.
+    pub fn is_held(&self) -> anyhow::Result<bool> {
+        if !self.lock_file().exists() {
+            return Ok(false);
+        }
+        Ok(self.hold()?.is_none())
+    }
+
+    /// What the last run said about itself, running or not.
+    pub fn last_run(&self) -> anyhow::Result<Option<RunState>> {
+        let path = self.state_file();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+        };
+        serde_json::from_str(&text).map(Some).with_context(|| format!("{} is damaged", path.display()))
+    }
+
+    /// Says what runs here.
+    pub fn write_run(&self, state: &RunState) -> anyhow::Result<()> {
+        let path = self.state_file();
+        let text = serde_json::to_vec_pretty(state)?;
+        polity_runtime::files::write_private(&path, &text)?;
+        Ok(())
+    }
+
+    /// Says that nothing runs here any more, in an orderly way.
+    pub fn clear_run(&self) -> anyhow::Result<()> {
+        match std::fs::remove_file(self.state_file()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What runs here now.
+    pub fn running(&self) -> anyhow::Result<Option<RunState>> {
+        if self.is_held()? { self.last_run() } else { Ok(None) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> RunState {
+        RunState {
+            pid: 42,
+            version: "0.1.0".into(),
+            started: "2026-01-01T00:00:00Z".parse().unwrap(),
+            kubeconfig: "/x/kubeconfig".into(),
+            clusters: vec![ClusterState { name: "hub".into(), server: "https://127.0.0.1:6443".into(), context: "polity".into() }],
+        }
+    }
+
+    #[test]
+    fn a_directory_is_held_by_one_and_free_when_it_lets_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = Local::new(folder.path());
+        assert!(!local.is_held().unwrap());
+        let held = local.hold().unwrap().expect("free at first");
+        local.write_run(&state()).unwrap();
+        assert!(local.hold().unwrap().is_none(), "taken");
+        assert_eq!(local.running().unwrap(), Some(state()));
+        drop(held);
+        assert_eq!(local.running().unwrap(), None, "a state file without its process is no running Polity");
+        assert_eq!(local.last_run().unwrap(), Some(state()));
+        local.clear_run().unwrap();
+        assert_eq!(local.last_run().unwrap(), None);
+    }
+
+    #[test]
+    fn a_damaged_state_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("run.json"), "{").unwrap();
+        let error = Local::new(folder.path()).last_run().unwrap_err();
+        assert!(error.to_string().contains("run.json"), "{error}");
+    }
+}

@@ -1,0 +1,60 @@
+//! `polity reset`: throws the local data away.
+
+use std::io::{BufRead as _, IsTerminal as _};
+
+use anyhow::Context as _;
+
+use crate::exit::{Exit, Hinted};
+use crate::local::{DataDirArgs, Local};
+
+/// Delete all data of the local Polity: clusters, objects, keys
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  polity reset\n  polity reset --yes")]
+pub struct ResetArgs {
+    #[command(flatten)]
+    data_dir: DataDirArgs,
+    /// Do not ask
+    #[arg(long, short = 'y')]
+    yes: bool,
+}
+
+/// What `polity up` and `polity apiserver` put into a data directory; nothing else is ever removed.
+const OURS: [&str; 6] = ["clusters", "pki", "kubeconfig", "run.json", "run.lock", "polity.log"];
+
+impl ResetArgs {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        let Self { data_dir, yes } = self;
+        let local = Local::new(data_dir.resolve()?);
+        let found: Vec<_> = OURS.iter().map(|name| local.dir().join(name)).filter(|path| path.exists()).collect();
+        if found.is_empty() {
+            eprintln!("there is nothing to delete in {}", local.dir().display());
+            return Ok(Exit::Fine);
+        }
+        let _held = match local.hold()? {
+            Some(held) => held,
+            None => return Err(Hinted::new(format!("polity is running in {}", local.dir().display()), "stop it first: polity down").into()),
+        };
+        if !yes && !confirmed(&local)? {
+            eprintln!("nothing was deleted");
+            return Ok(Exit::Findings);
+        }
+        for path in found {
+            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.with_context(|| format!("deleting {}", path.display()))?;
+        }
+        // Left standing when something of the user's is in it.
+        std::fs::remove_dir(local.dir()).ok();
+        eprintln!("deleted the data in {}", local.dir().display());
+        Ok(Exit::Fine)
+    }
+}
+
+fn confirmed(local: &Local) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Hinted::new("reset asks before it deletes, and there is no terminal to ask on", "polity reset --yes").into());
+    }
+    eprint!("Delete all clusters and objects in {}? [y/N] ", local.dir().display());
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,29 @@
+//! `polity version`.
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::output::OutputArgs;
+
+/// Show the version of this program and of the Kubernetes API it speaks
+#[derive(Debug, clap::Args)]
+pub struct VersionArgs {
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What `polity version` says.
+#[derive(Debug, Serialize)]
+pub struct Versions {
+    pub polity: &'static str,
+    pub kubernetes: &'static str,
+}
+
+impl VersionArgs {
+    /// `kubernetes` is the version of the embedded API server.
+    pub fn run(self, kubernetes: &'static str) -> anyhow::Result<Exit> {
+        let versions = Versions { polity: env!("CARGO_PKG_VERSION"), kubernetes };
+        self.output.print(&versions, |versions| format!("polity {}\nkubernetes API {}", versions.polity, versions.kubernetes))?;
+        Ok(Exit::Fine)
+    }
+}

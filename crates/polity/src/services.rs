@@ -1,0 +1,66 @@
+//! The composition point: everything `polity up` runs in its own process.
+//!
+//! A part that joins adds its start to [`Services::start`]; it gets a client for its cluster and the
+//! owner of all tasks, and meets the other parts only through API objects.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use polity_apiserver::auth::AuthorizationMode;
+use polity_apiserver::fleet::{Fleet, FleetOptions};
+use polity_apiserver::kubeconfig;
+use polity_apiserver::metrics::RequestMetrics;
+use polity_runtime::metrics::Metrics;
+use polity_runtime::serve::Limits;
+use polity_runtime::{Clock, Shutdown, Tasks, files};
+
+/// How long tasks may take to end after Ctrl-C.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// `None`: nothing outlives the process.
+    pub data_dir: Option<PathBuf>,
+    pub listen: SocketAddr,
+    pub hub: String,
+    pub members: Vec<String>,
+    pub authorization: AuthorizationMode,
+    /// Where the kubeconfig goes.
+    pub kubeconfig: PathBuf,
+}
+
+/// Everything that runs.
+pub struct Services {
+    pub fleet: Fleet,
+    tasks: Tasks,
+    clock: Clock,
+}
+
+impl Services {
+    /// Starts everything; when this returns, the API answers and the kubeconfig is written.
+    pub async fn start(plan: Plan, shutdown: Shutdown) -> anyhow::Result<Self> {
+        let Plan { data_dir, listen, hub, members, authorization, kubeconfig: kubeconfig_path } = plan;
+        let clock = Clock::system();
+        let tasks = Tasks::new(shutdown);
+        let metrics = Metrics::new()?;
+        let rendered = metrics.clone();
+        let requests = RequestMetrics::new(&metrics.meter("apiserver"), move || rendered.render().unwrap_or_default());
+        let options = FleetOptions { data_dir, listen, hub, members, authorization, clock: clock.clone(), limits: Limits::default() };
+        let fleet = Fleet::start(options, &tasks, requests).await?;
+        files::write_private(&kubeconfig_path, kubeconfig::of(&fleet).as_bytes()).context("writing the kubeconfig")?;
+        Ok(Self { fleet, tasks, clock })
+    }
+
+    /// Waits for the shutdown, drains, and closes what must be closed.
+    pub async fn run_until_shutdown(self) -> anyhow::Result<()> {
+        let ends = self.tasks.finish(&self.clock, PATIENCE).await;
+        self.fleet.close().await;
+        match ends.into_iter().next() {
+            None => Ok(()),
+            Some(end) => Err(anyhow::Error::new(end)),
+        }
+    }
+}
