@@ -248,10 +248,11 @@ async fn run(steps: Vec<Step>) {
             }
             Step::Restart => {
                 let positions = watches.each_mut().map(Watch::seen);
-                let oldest = store.oldest();
+                let closed = store.clone();
                 store.close().await;
                 store = open(&options);
-                assert_eq!(store.oldest(), oldest);
+                // Asked after closing, which may drop what is too old.
+                assert_eq!(store.oldest(), closed.oldest());
                 let mut positions = positions.into_iter();
                 watches = BUCKETS.map(|bucket| {
                     store
