@@ -37,6 +37,16 @@ variables! {
     AS_GROUP = "POLITY_AS_GROUP";
     /// Where the local Polity keeps its data (`--data-dir`).
     DATA_DIR = "POLITY_DATA_DIR";
+    /// The address the API server listens on (`--listen`).
+    LISTEN = "POLITY_LISTEN";
+    /// Where the API server writes a kubeconfig (`--kubeconfig-out`).
+    KUBECONFIG_OUT = "POLITY_KUBECONFIG_OUT";
+    /// Whether the API server keeps its objects in memory only (`--in-memory`).
+    IN_MEMORY = "POLITY_IN_MEMORY";
+    /// How the API server decides what a user may do (`--authorization-mode`).
+    AUTHORIZATION_MODE = "POLITY_AUTHORIZATION_MODE";
+    /// How many clusters to run beside the hub (`--clusters`).
+    CLUSTERS = "POLITY_CLUSTERS";
     /// Where live, ready and metrics are served (`--admin-listen`).
     ADMIN_LISTEN = "POLITY_ADMIN_LISTEN";
     /// The serving certificate chain in PEM (`--cert-file`).
@@ -55,6 +65,11 @@ variables! {
     XDG_DATA_HOME = "XDG_DATA_HOME";
     /// The user's home directory.
     HOME = "HOME";
+}
+
+/// Whether the user wants no colours anywhere.
+pub fn no_color() -> bool {
+    read(NO_COLOR).is_some()
 }
 
 /// The value of a variable that has no flag; an empty one counts as not set.

@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustls::crypto::GetRandomFailed;
 
 use crate::clock::Moment;
 
@@ -111,6 +112,13 @@ pub struct Observed {
     pub record: LeaseRecord,
     /// The version that says so.
     pub resource_version: String,
+}
+
+/// An identity nobody else has: a name for people, and something random. Two candidates of one
+/// name would both believe to hold what either wrote.
+pub fn unique_identity(name: &str) -> Result<String, GetRandomFailed> {
+    let suffix = u128::from_be_bytes(crate::random::bytes()?);
+    Ok(format!("{name}_{suffix:032x}"))
 }
 
 /// What to do next.

@@ -1,7 +1,7 @@
 //! The shell kit every process stands on: client, argument groups, admin port, logs, metrics,
 //! TLS reload, clock, leases, guarded writes, shutdown.
 //!
-//! Everything that is process-wide lives here and nowhere else: the environment ([`env`]), the
+//! Everything that is process-wide lives here and nowhere else: the environment ([`mod@env`]), the
 //! clock ([`clock`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
 //! ([`tls::install_provider`]). The rest of the project takes handles and values.
 
@@ -15,6 +15,7 @@ pub mod files;
 pub mod lease;
 pub mod logs;
 pub mod metrics;
+mod random;
 pub mod retry;
 pub mod serve;
 pub mod shutdown;

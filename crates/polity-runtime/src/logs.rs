@@ -82,7 +82,7 @@ impl LogArgs {
     /// Sets up logging to stderr for the whole process, once. Colours only on a terminal, and
     /// never with `NO_COLOR`.
     pub fn init(&self) -> Result<(), AlreadyInitialised> {
-        let colours = std::io::stderr().is_terminal() && env::read(env::NO_COLOR).is_none();
+        let colours = std::io::stderr().is_terminal() && !env::no_color();
         let subscriber = self.subscriber(colours, std::io::stderr);
         subscriber.try_init().map_err(AlreadyInitialised)
     }

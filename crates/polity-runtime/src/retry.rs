@@ -48,10 +48,8 @@ impl<R: FnMut() -> f64> Iterator for Backoff<R> {
 
 /// A random number from 0 to 1, for shells that need jitter.
 pub fn random() -> f64 {
-    let mut bytes = [0; 4];
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
     // Should the system have no randomness, every caller can live without jitter.
-    let _ = provider.secure_random.fill(&mut bytes);
+    let bytes = crate::random::bytes().unwrap_or_default();
     f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
 }
 

@@ -122,6 +122,20 @@ impl Server {
         bound.await.map_err(|error| BindError { address, error })
     }
 
+    /// Listens on an address or, where that is taken, on the next free one of the `n_ports`
+    /// ports that follow.
+    pub async fn bind_from(address: SocketAddr, n_ports: u16) -> Result<Self, BindError> {
+        let mut bound = Self::bind(address).await;
+        for port in (1..=n_ports).filter_map(|n| address.port().checked_add(n)) {
+            match &bound {
+                Err(taken) if taken.error.kind() == io::ErrorKind::AddrInUse => {}
+                _ => break,
+            }
+            bound = Self::bind(SocketAddr::new(address.ip(), port)).await;
+        }
+        bound
+    }
+
     /// Encrypts.
     #[must_use]
     pub fn with_tls(self, tls: ServerTls) -> Self {

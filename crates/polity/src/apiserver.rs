@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use polity_apiserver::auth::AuthorizationMode;
 use polity_cli::exit::{Exit, Hinted};
 use polity_cli::local::{DataDirArgs, Local};
-use polity_runtime::{Shutdown, files};
+use polity_runtime::{Shutdown, env, files};
 
 use crate::services::{Plan, Services};
 
@@ -17,16 +17,16 @@ pub struct ApiserverArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
     /// The address to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    #[arg(long, env = env::LISTEN, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
     /// Where to write the administrator's kubeconfig [default: `kubeconfig` in the data directory]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = env::KUBECONFIG_OUT, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
     /// Keep nothing on disk: everything is gone when the server stops
-    #[arg(long, conflicts_with = "data_dir")]
+    #[arg(long, env = env::IN_MEMORY, conflicts_with = "data_dir")]
     in_memory: bool,
     /// How requests are authorized
-    #[arg(long, value_name = "MODE", default_value = "RBAC", value_parser = authorization_mode)]
+    #[arg(long, env = env::AUTHORIZATION_MODE, value_name = "MODE", default_value = "RBAC", value_parser = authorization_mode)]
     authorization_mode: AuthorizationMode,
 }
 

@@ -9,7 +9,7 @@ use polity_cli::exit::{Exit, Hinted};
 use polity_cli::local::{ClusterState, DataDirArgs, Local, RunState};
 use polity_cli::output::Paint;
 use polity_runtime::args::ClientArgs;
-use polity_runtime::{Clock, Shutdown, client, files};
+use polity_runtime::{Clock, Shutdown, client, env, files};
 
 use crate::services::{Plan, Services};
 use crate::{banner, install};
@@ -25,10 +25,10 @@ pub struct UpArgs {
     #[command(flatten)]
     pub data_dir: DataDirArgs,
     /// How many clusters to run besides the hub: cluster1, cluster2, …
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=500))]
+    #[arg(long, env = env::CLUSTERS, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=500))]
     pub clusters: u16,
     /// The address to listen on [default: the first free port from 127.0.0.1:6443 on]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, env = env::LISTEN, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
     /// Run in the background
     #[arg(short = 'd', long = "detach")]

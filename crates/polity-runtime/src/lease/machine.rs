@@ -39,8 +39,8 @@ enum Stage {
 }
 
 impl Elector {
-    /// A candidate that has not looked yet. Its identity must be its own: two candidates of the
-    /// same name would both believe to hold what either wrote.
+    /// A candidate that has not looked yet. Its identity must be its own, see
+    /// [`unique_identity`](super::unique_identity).
     pub fn new(identity: impl Into<String>, timing: LeaseTiming) -> Result<Self, BadTiming> {
         let identity = identity.into();
         if identity.is_empty() {

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::routing::get as on_get;
 use bytes::Bytes;
 use http::Version;
-use polity_runtime::serve::Limits;
+use polity_runtime::serve::{Limits, Server};
 use polity_runtime::tls::ServerTls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -113,6 +113,18 @@ async fn connections_above_the_limit_wait() {
     drop(first);
     assert_eq!(timeout(PATIENCE, waiting).await.unwrap().unwrap().0, 200);
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_taken_port_is_passed_over() {
+    let taken = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let error = Server::bind(taken.address()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("listening on {}", taken.address())
+    );
+    let next = Server::bind_from(taken.address(), 50).await.unwrap();
+    assert!(next.address().port() > taken.address().port());
 }
 
 #[tokio::test]

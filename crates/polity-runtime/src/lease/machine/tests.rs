@@ -379,6 +379,13 @@ fn a_write_that_was_under_way_is_given_back_too() {
 }
 
 #[test]
+fn identities_are_unique() {
+    let [one, other] = [(); 2].map(|()| super::super::unique_identity("host").unwrap());
+    assert!(one.starts_with("host_") && one.len() == other.len());
+    assert_ne!(one, other);
+}
+
+#[test]
 fn unsafe_timings_are_refused() {
     let timing = |lease, renew, retry| LeaseTiming {
         lease_duration: Duration::from_millis(lease),
