@@ -57,7 +57,10 @@ pub enum GenerationRule {
 
 /// Ways in which a kind differs from the rest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent flags of a table row")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent flags of a table row"
+)]
 pub struct KindFlags {
     /// PUT needs a resourceVersion.
     pub update_needs_version: bool,
@@ -95,11 +98,18 @@ pub struct ResourceDef {
 
 impl ResourceDef {
     pub fn gvr(&self) -> GroupVersionResource {
-        GroupVersionResource::new(self.gvk.group.as_str(), self.gvk.version.as_str(), self.plural.as_str())
+        GroupVersionResource::new(
+            self.gvk.group.as_str(),
+            self.gvk.version.as_str(),
+            self.plural.as_str(),
+        )
     }
 
     pub fn resource_name(&self) -> ResourceName<'_> {
-        ResourceName { group: &self.gvk.group, plural: &self.plural }
+        ResourceName {
+            group: &self.gvk.group,
+            plural: &self.plural,
+        }
     }
 
     pub fn is_namespaced(&self) -> bool {

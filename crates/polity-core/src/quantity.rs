@@ -27,7 +27,9 @@ pub enum Format {
 /// A text that is no quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    #[error(
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )]
     Format,
     #[error("unable to parse quantity's suffix")]
     Suffix,
@@ -44,7 +46,11 @@ pub struct Quantity {
 
 impl Quantity {
     /// The quantity zero.
-    pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi, canonical: None };
+    pub const ZERO: Self = Self {
+        nanos: 0,
+        format: Format::DecimalSi,
+        canonical: None,
+    };
 
     /// The suffix family this quantity prints with.
     pub fn format(&self) -> Format {
@@ -76,7 +82,11 @@ impl Quantity {
             return self;
         }
         let nanos = divide_up(self.nanos, milli).saturating_mul(milli);
-        Self { nanos, format: self.format, canonical: None }
+        Self {
+            nanos,
+            format: self.format,
+            canonical: None,
+        }
     }
 }
 
@@ -106,7 +116,11 @@ impl FromStr for Quantity {
             other => other,
         };
         let kept = parts.is_kept(format, exponent);
-        Ok(Self { nanos, format, canonical: kept.then(|| text.into()) })
+        Ok(Self {
+            nanos,
+            format,
+            canonical: kept.then(|| text.into()),
+        })
     }
 }
 
@@ -144,8 +158,16 @@ impl Add for &Quantity {
 
     /// The sum, printed in the left side's format (in the right one's when the left is zero).
     fn add(self, other: Self) -> Quantity {
-        let format = if self.is_zero() { other.format } else { self.format };
-        Quantity { nanos: self.nanos.saturating_add(other.nanos), format, canonical: None }
+        let format = if self.is_zero() {
+            other.format
+        } else {
+            self.format
+        };
+        Quantity {
+            nanos: self.nanos.saturating_add(other.nanos),
+            format,
+            canonical: None,
+        }
     }
 }
 
@@ -197,7 +219,9 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn split(text: &'a str) -> Result<Self, QuantityError> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let number_end = unsigned
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(number_end);
         if number.is_empty() || !is_suffix_shaped(suffix) {
             return Err(QuantityError::Format);
@@ -207,7 +231,12 @@ impl<'a> Parts<'a> {
             return Err(QuantityError::Format);
         }
         let integer = integer.trim_start_matches('0');
-        Ok(Self { negative: text.starts_with('-'), integer, fraction, suffix })
+        Ok(Self {
+            negative: text.starts_with('-'),
+            integer,
+            fraction,
+            suffix,
+        })
     }
 
     fn digits(&self) -> impl Iterator<Item = u8> {
@@ -219,15 +248,20 @@ impl<'a> Parts<'a> {
         let n_digits = self.integer.len().max(1) + self.fraction.len();
         match format {
             Format::BinarySi => {
-                let fits = 15 - n_digits as i32 - exponent * 3 / 10 - 1 >= 0;
+                let fits = 15 - n_digits as i32 - exponent * 3 / 10 > 0;
                 let last_three_bits = self.integer.parse::<i64>().map_or(0, |value| value & 7);
                 self.fraction.is_empty() && fits && exponent % 10 == 0 && last_three_bits != 0
             }
             Format::DecimalSi | Format::DecimalExponent => {
                 let scale = exponent.saturating_sub(self.fraction.len() as i32);
                 let round = self.fraction.ends_with("000")
-                    || (self.fraction.len() < 3 && format!("{}{}", self.integer, self.fraction).ends_with("000"));
-                n_digits <= 18 && scale >= -9 && scale % 3 == 0 && !round && !self.integer.is_empty()
+                    || (self.fraction.len() < 3
+                        && format!("{}{}", self.integer, self.fraction).ends_with("000"));
+                n_digits <= 18
+                    && scale >= -9
+                    && scale % 3 == 0
+                    && !round
+                    && !self.integer.is_empty()
             }
         }
     }
@@ -246,7 +280,9 @@ fn suffix_value(suffix: &str) -> Result<(Base, i32, Format), QuantityError> {
     if let Some(at) = BINARY.iter().position(|known| *known == suffix) {
         return Ok((Base::Two, at as i32 * 10, Format::BinarySi));
     }
-    let exponent = suffix.strip_prefix(['e', 'E']).ok_or(QuantityError::Suffix)?;
+    let exponent = suffix
+        .strip_prefix(['e', 'E'])
+        .ok_or(QuantityError::Suffix)?;
     let exponent = exponent.parse::<i32>().map_err(|_| QuantityError::Suffix)?;
     Ok((Base::Ten, exponent, Format::DecimalExponent))
 }
@@ -260,7 +296,9 @@ fn scale_by_ten(parts: &Parts<'_>, exponent: i32) -> i128 {
     let mut n_digits: i64 = 0;
     for digit in parts.digits() {
         if n_digits < n_kept {
-            nanos = nanos.saturating_mul(10).saturating_add(i128::from(digit - b'0'));
+            nanos = nanos
+                .saturating_mul(10)
+                .saturating_add(i128::from(digit - b'0'));
         } else {
             rest |= digit != b'0';
         }
@@ -282,7 +320,9 @@ fn scale_by_two(parts: &Parts<'_>, exponent: i32) -> i128 {
     let factor = 1i128 << exponent;
     let mut whole: i128 = 0;
     for digit in parts.integer.bytes() {
-        whole = whole.saturating_mul(10).saturating_add(i128::from(digit - b'0'));
+        whole = whole
+            .saturating_mul(10)
+            .saturating_add(i128::from(digit - b'0'));
     }
     let mut nanos = whole.saturating_mul(factor).saturating_mul(NANOS);
     // Eighteen decimals times 2^60 stay within 128 bits; the digits after them only round up.
@@ -307,7 +347,11 @@ fn scale_by_two(parts: &Parts<'_>, exponent: i32) -> i128 {
 
 fn divide_up(value: i128, by: i128) -> i128 {
     let quotient = value / by;
-    if value % by == 0 { quotient } else { quotient + value.signum() }
+    if value % by == 0 {
+        quotient
+    } else {
+        quotient + value.signum()
+    }
 }
 
 fn without_factors(mut value: i128, factor: i128, at_most: usize) -> (i128, usize) {
@@ -416,7 +460,12 @@ mod tests {
 
     #[test]
     fn absurd_sizes_saturate() {
-        for text in ["1e2147483647", "1e-2147483648", &"9".repeat(5000), &format!("{}Ei", "9".repeat(100))] {
+        for text in [
+            "1e2147483647",
+            "1e-2147483648",
+            &"9".repeat(5000),
+            &format!("{}Ei", "9".repeat(100)),
+        ] {
             let value = text.parse::<Quantity>().unwrap();
             assert!(!value.is_zero());
             let _ = (&value + &value).to_string();

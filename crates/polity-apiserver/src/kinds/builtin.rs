@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::schemas;
 use super::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 
-static RESOURCES: LazyLock<Vec<Arc<ResourceDef>>> = LazyLock::new(|| rows().map(resource).map(Arc::new).collect());
+static RESOURCES: LazyLock<Vec<Arc<ResourceDef>>> =
+    LazyLock::new(|| rows().map(resource).map(Arc::new).collect());
 
 /// Every built-in resource, in the order of the table. Built once per process.
 pub fn builtin_resources() -> &'static [Arc<ResourceDef>] {
@@ -24,14 +25,26 @@ pub(crate) fn kinds() -> impl Iterator<Item = GroupVersionKind> {
 ///
 /// `field` is a name of [`ResourceDef::selectable_fields`]. A few of them are no paths of the object.
 pub fn selectable_value(def: &ResourceDef, object: &Value, field: &str) -> String {
-    let at = |path: &str| path.split('.').try_fold(object, |value, key| value.get(key)).map(text_of);
+    let at = |path: &str| {
+        path.split('.')
+            .try_fold(object, |value, key| value.get(key))
+            .map(text_of)
+    };
     let first_of = |paths: [&str; 2]| {
-        paths.into_iter().filter_map(at).find(|text| !text.is_empty()).unwrap_or_default()
+        paths
+            .into_iter()
+            .filter_map(at)
+            .find(|text| !text.is_empty())
+            .unwrap_or_default()
     };
     match (def.gvk.group.as_str(), def.gvk.kind.as_str(), field) {
         ("", "Event", "source") => first_of(["source.component", "reportingComponent"]),
-        ("events.k8s.io", "Event", "source") => first_of(["deprecatedSource.component", "reportingController"]),
-        ("batch", "Job", "status.successful") => at("status.succeeded").unwrap_or_else(|| "0".to_owned()),
+        ("events.k8s.io", "Event", "source") => {
+            first_of(["deprecatedSource.component", "reportingController"])
+        }
+        ("batch", "Job", "status.successful") => {
+            at("status.succeeded").unwrap_or_else(|| "0".to_owned())
+        }
         ("", "Pod", "status.podIP" | "status.podIPs") => {
             let ips = object.pointer("/status/podIPs/0/ip").map(text_of);
             ips.or_else(|| at("status.podIP")).unwrap_or_default()
@@ -39,7 +52,9 @@ pub fn selectable_value(def: &ResourceDef, object: &Value, field: &str) -> Strin
         ("", "Pod", "spec.hostNetwork") | ("", "Node", "spec.unschedulable") => {
             at(field).unwrap_or_else(|| "false".to_owned())
         }
-        ("", "ReplicationController", "status.replicas") => at(field).unwrap_or_else(|| "0".to_owned()),
+        ("", "ReplicationController", "status.replicas") => {
+            at(field).unwrap_or_else(|| "0".to_owned())
+        }
         _ => at(field).unwrap_or_default(),
     }
 }
@@ -58,21 +73,30 @@ struct Row {
 }
 
 fn rows() -> impl Iterator<Item = Row> {
-    include_str!("builtin.tsv").lines().filter(|line| !line.starts_with('#')).map(|line| {
-        let columns: Vec<_> = line.split('\t').collect();
-        Row { columns: columns.try_into().expect("builtin.tsv has ten columns") }
-    })
+    include_str!("builtin.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let columns: Vec<_> = line.split('\t').collect();
+            Row {
+                columns: columns.try_into().expect("builtin.tsv has ten columns"),
+            }
+        })
 }
 
 impl Row {
     fn gvk(&self) -> GroupVersionKind {
-        let gv: GroupVersion = self.columns[0].parse().expect("the first column is an apiVersion");
+        let gv: GroupVersion = self.columns[0]
+            .parse()
+            .expect("the first column is an apiVersion");
         GroupVersionKind::new(gv.group, gv.version, self.columns[2])
     }
 
     /// The items of a column; `-` is none.
     fn list(&self, column: usize) -> impl Iterator<Item = &'static str> {
-        self.columns[column].split([' ', ',']).filter(|item| *item != "-")
+        self.columns[column]
+            .split([' ', ','])
+            .filter(|item| *item != "-")
     }
 
     fn names(&self, column: usize) -> Vec<String> {
@@ -92,7 +116,11 @@ fn resource(row: Row) -> ResourceDef {
         plural: plural.to_owned(),
         singular: gvk.kind.to_lowercase(),
         list_kind: format!("{}List", gvk.kind),
-        scope: if row.columns[3] == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
+        scope: if row.columns[3] == "Cluster" {
+            Scope::Cluster
+        } else {
+            Scope::Namespaced
+        },
         short_names: row.names(4),
         categories: row.names(5),
         subresources: row.list(6).map(subresource).collect(),
@@ -146,7 +174,10 @@ mod tests {
     use super::*;
 
     fn find(group: &str, plural: &str) -> &'static ResourceDef {
-        builtin_resources().iter().find(|def| def.gvk.group == group && def.plural == plural).unwrap()
+        builtin_resources()
+            .iter()
+            .find(|def| def.gvk.group == group && def.plural == plural)
+            .unwrap()
     }
 
     /// Section 16
@@ -154,28 +185,54 @@ mod tests {
     fn the_table_reads_as_written() {
         assert_eq!(builtin_resources().len(), 50);
         let deployments = find("apps", "deployments");
-        assert_eq!(deployments.gvk, GroupVersionKind::new("apps", "v1", "Deployment"));
+        assert_eq!(
+            deployments.gvk,
+            GroupVersionKind::new("apps", "v1", "Deployment")
+        );
         assert_eq!(deployments.singular, "deployment");
         assert_eq!(deployments.list_kind, "DeploymentList");
         assert_eq!(deployments.short_names, ["deploy"]);
         assert_eq!(deployments.categories, ["all"]);
-        assert_eq!(deployments.subresources, [Subresource::Scale, Subresource::Status]);
+        assert_eq!(
+            deployments.subresources,
+            [Subresource::Scale, Subresource::Status]
+        );
         assert_eq!(deployments.generation, GenerationRule::SpecOrAnnotations);
         assert_eq!(&*deployments.bucket, "deployments.apps");
         let pods = find("", "pods");
-        assert_eq!(pods.subresources, [Subresource::Eviction, Subresource::Log, Subresource::Status]);
+        assert_eq!(
+            pods.subresources,
+            [Subresource::Eviction, Subresource::Log, Subresource::Status]
+        );
         assert!(pods.flags.delete_returns_object && !pods.flags.create_on_update);
-        assert_eq!(find("apiextensions.k8s.io", "customresourcedefinitions").short_names, ["crd", "crds"]);
-        assert!(find("authorization.k8s.io", "subjectaccessreviews").flags.create_only);
+        assert_eq!(
+            find("apiextensions.k8s.io", "customresourcedefinitions").short_names,
+            ["crd", "crds"]
+        );
+        assert!(
+            find("authorization.k8s.io", "subjectaccessreviews")
+                .flags
+                .create_only
+        );
         assert!(find("", "namespaces").flags.no_delete_collection);
-        assert!(find("coordination.k8s.io", "leases").flags.update_needs_version);
-        assert_eq!(find("discovery.k8s.io", "endpointslices").generation, GenerationRule::ContentOrLabels);
+        assert!(
+            find("coordination.k8s.io", "leases")
+                .flags
+                .update_needs_version
+        );
+        assert_eq!(
+            find("discovery.k8s.io", "endpointslices").generation,
+            GenerationRule::ContentOrLabels
+        );
     }
 
     /// B9
     #[test]
     fn both_event_groups_share_a_bucket() {
-        assert_eq!(find("", "events").bucket, find("events.k8s.io", "events").bucket);
+        assert_eq!(
+            find("", "events").bucket,
+            find("events.k8s.io", "events").bucket
+        );
     }
 
     /// B1
@@ -183,20 +240,63 @@ mod tests {
     fn selectable_fields_compare_as_text() {
         let cases = [
             ("", "pods", "spec.hostNetwork", json!({}), "false"),
-            ("", "pods", "spec.hostNetwork", json!({"spec": {"hostNetwork": true}}), "true"),
-            ("", "pods", "spec.nodeName", json!({"spec": {"nodeName": "n"}}), "n"),
-            ("", "pods", "status.podIP", json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}}), "10.0.0.1"),
-            ("", "events", "source", json!({"reportingComponent": "r"}), "r"),
-            ("", "events", "source", json!({"source": {"component": "s"}, "reportingComponent": "r"}), "s"),
+            (
+                "",
+                "pods",
+                "spec.hostNetwork",
+                json!({"spec": {"hostNetwork": true}}),
+                "true",
+            ),
+            (
+                "",
+                "pods",
+                "spec.nodeName",
+                json!({"spec": {"nodeName": "n"}}),
+                "n",
+            ),
+            (
+                "",
+                "pods",
+                "status.podIP",
+                json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}}),
+                "10.0.0.1",
+            ),
+            (
+                "",
+                "events",
+                "source",
+                json!({"reportingComponent": "r"}),
+                "r",
+            ),
+            (
+                "",
+                "events",
+                "source",
+                json!({"source": {"component": "s"}, "reportingComponent": "r"}),
+                "s",
+            ),
             ("", "events", "involvedObject.namespace", json!({}), ""),
-            ("batch", "jobs", "status.successful", json!({"status": {"succeeded": 2}}), "2"),
+            (
+                "batch",
+                "jobs",
+                "status.successful",
+                json!({"status": {"succeeded": 2}}),
+                "2",
+            ),
             ("batch", "jobs", "status.successful", json!({}), "0"),
             ("", "secrets", "type", json!({"type": "Opaque"}), "Opaque"),
         ];
         for (group, plural, field, object, expected) in cases {
             let def = find(group, plural);
-            assert!(def.selectable_fields.iter().any(|known| known == field), "{field}");
-            assert_eq!(selectable_value(def, &object, field), expected, "{plural} {field}");
+            assert!(
+                def.selectable_fields.iter().any(|known| known == field),
+                "{field}"
+            );
+            assert_eq!(
+                selectable_value(def, &object, field),
+                expected,
+                "{plural} {field}"
+            );
         }
     }
 }

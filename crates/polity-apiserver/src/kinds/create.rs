@@ -21,8 +21,14 @@ pub fn prepare_create(gvk: &GroupVersionKind, object: &mut Value, uid: &str) {
 /// Replaces the status by the one a new object of this kind has (B3). Kinds without a status stay as
 /// they are, and so do CustomResourceDefinitions, whose status is their controller's.
 pub fn initial_status(gvk: &GroupVersionKind, object: &mut Value) {
-    let Some(message) = wire::table().of_kind(gvk) else { return };
-    let has_status = wire::table().message(message).fields.iter().any(|field| field.name == "status");
+    let Some(message) = wire::table().of_kind(gvk) else {
+        return;
+    };
+    let has_status = wire::table()
+        .message(message)
+        .fields
+        .iter()
+        .any(|field| field.name == "status");
     if !has_status || !object.is_object() {
         return;
     }
@@ -43,17 +49,26 @@ pub fn qos_class(pod: &Value) -> &'static str {
         .flatten()
         .collect();
     let amount = |container: &Value, list: &str, resource: &str| -> Option<Quantity> {
-        let text = container.get("resources")?.get(list)?.get(resource)?.as_str()?;
-        text.parse().ok().filter(|quantity: &Quantity| !quantity.is_zero())
+        let text = container
+            .get("resources")?
+            .get(list)?
+            .get(resource)?
+            .as_str()?;
+        text.parse()
+            .ok()
+            .filter(|quantity: &Quantity| !quantity.is_zero())
     };
     let resources = ["cpu", "memory"];
     let asks = |container: &&Value| {
-        resources.iter().any(|r| amount(container, "requests", r).is_some() || amount(container, "limits", r).is_some())
+        resources.iter().any(|r| {
+            amount(container, "requests", r).is_some() || amount(container, "limits", r).is_some()
+        })
     };
     let is_bounded = |container: &&Value| {
         resources.iter().all(|r| {
             let limit = amount(container, "limits", r);
-            limit.is_some() && amount(container, "requests", r).is_none_or(|request| Some(request) == limit)
+            limit.is_some()
+                && amount(container, "requests", r).is_none_or(|request| Some(request) == limit)
         })
     };
     if !containers.iter().any(asks) {
@@ -71,8 +86,12 @@ fn generate_job_selector(job: &mut Value, uid: &str) {
         return;
     }
     let name = job.pointer("/metadata/name").cloned().unwrap_or_default();
-    let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let labels = child(spec, "template").and_then(|t| child(t, "metadata")).and_then(|m| child(m, "labels"));
+    let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let labels = child(spec, "template")
+        .and_then(|t| child(t, "metadata"))
+        .and_then(|m| child(m, "labels"));
     if let Some(labels) = labels {
         for (key, value) in [
             ("job-name", name.clone()),
@@ -84,17 +103,32 @@ fn generate_job_selector(job: &mut Value, uid: &str) {
             labels.entry(key).or_insert(value);
         }
     }
-    if let Some(labels) = child(spec, "selector").and_then(|selector| child(selector, "matchLabels")) {
-        labels.entry("batch.kubernetes.io/controller-uid").or_insert(json!(uid));
+    if let Some(labels) =
+        child(spec, "selector").and_then(|selector| child(selector, "matchLabels"))
+    {
+        labels
+            .entry("batch.kubernetes.io/controller-uid")
+            .or_insert(json!(uid));
     }
 }
 
-fn child<'a>(object: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
-    object.entry(field).or_insert_with(|| json!({})).as_object_mut()
+fn child<'a>(
+    object: &'a mut Map<String, Value>,
+    field: &str,
+) -> Option<&'a mut Map<String, Value>> {
+    object
+        .entry(field)
+        .or_insert_with(|| json!({}))
+        .as_object_mut()
 }
 
 fn add_namespace_finalizer(namespace: &mut Value) {
-    let Some(spec) = namespace.as_object_mut().and_then(|fields| child(fields, "spec")) else { return };
+    let Some(spec) = namespace
+        .as_object_mut()
+        .and_then(|fields| child(fields, "spec"))
+    else {
+        return;
+    };
     let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
     if let Some(finalizers) = finalizers.as_array_mut()
         && !finalizers.contains(&json!("kubernetes"))
@@ -119,14 +153,22 @@ mod tests {
     fn new_objects_have_their_first_status() {
         let cases = [
             ("", "Namespace", json!({"phase": "Active"})),
-            ("", "Pod", json!({"phase": "Pending", "qosClass": "BestEffort"})),
+            (
+                "",
+                "Pod",
+                json!({"phase": "Pending", "qosClass": "BestEffort"}),
+            ),
             ("", "PersistentVolume", json!({"phase": "Pending"})),
             ("", "PersistentVolumeClaim", json!({"phase": "Pending"})),
             ("apps", "Deployment", json!({})),
             ("apps", "ReplicaSet", json!({"replicas": 0})),
         ];
         for (group, kind, expected) in cases {
-            let object = created(group, kind, json!({"metadata": {"name": "x"}, "status": {"phase": "Odd", "replicas": 3}}));
+            let object = created(
+                group,
+                kind,
+                json!({"metadata": {"name": "x"}, "status": {"phase": "Odd", "replicas": 3}}),
+            );
             assert_eq!(object["status"], expected, "{kind}");
         }
         assert!(created("", "ConfigMap", json!({})).get("status").is_none());
@@ -138,13 +180,28 @@ mod tests {
         let full = json!({"cpu": "1", "memory": "1Gi"});
         let cases = [
             (json!([{}]), "BestEffort"),
-            (json!([{"resources": {"limits": full, "requests": full}}]), "Guaranteed"),
+            (
+                json!([{"resources": {"limits": full, "requests": full}}]),
+                "Guaranteed",
+            ),
             (json!([{"resources": {"limits": full}}]), "Guaranteed"),
-            (json!([{"resources": {"limits": full, "requests": {"cpu": "1000m", "memory": "1Gi"}}}]), "Guaranteed"),
-            (json!([{"resources": {"limits": full, "requests": {"cpu": "500m"}}}]), "Burstable"),
+            (
+                json!([{"resources": {"limits": full, "requests": {"cpu": "1000m", "memory": "1Gi"}}}]),
+                "Guaranteed",
+            ),
+            (
+                json!([{"resources": {"limits": full, "requests": {"cpu": "500m"}}}]),
+                "Burstable",
+            ),
             (json!([{"resources": {"limits": full}}, {}]), "Burstable"),
-            (json!([{"resources": {"requests": {"cpu": "0"}}}]), "BestEffort"),
-            (json!([{"resources": {"requests": {"ephemeral-storage": "1Gi"}}}]), "BestEffort"),
+            (
+                json!([{"resources": {"requests": {"cpu": "0"}}}]),
+                "BestEffort",
+            ),
+            (
+                json!([{"resources": {"requests": {"ephemeral-storage": "1Gi"}}}]),
+                "BestEffort",
+            ),
         ];
         for (containers, expected) in cases {
             let pod = json!({"spec": {"containers": containers}});
@@ -155,15 +212,27 @@ mod tests {
     /// B5
     #[test]
     fn a_job_selects_its_pods_by_uid() {
-        let job = created("batch", "Job", json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {}}}}));
-        assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "uid-1"}}));
+        let job = created(
+            "batch",
+            "Job",
+            json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {}}}}),
+        );
+        assert_eq!(
+            job["spec"]["selector"],
+            json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "uid-1"}})
+        );
         assert_eq!(
             job["spec"]["template"]["metadata"]["labels"],
             json!({"job-name": "j", "batch.kubernetes.io/job-name": "j",
                    "controller-uid": "uid-1", "batch.kubernetes.io/controller-uid": "uid-1"})
         );
-        let manual = json!({"metadata": {"name": "j"}, "spec": {"manualSelector": true, "template": {}}});
-        assert!(created("batch", "Job", manual)["spec"].get("selector").is_none());
+        let manual =
+            json!({"metadata": {"name": "j"}, "spec": {"manualSelector": true, "template": {}}});
+        assert!(
+            created("batch", "Job", manual)["spec"]
+                .get("selector")
+                .is_none()
+        );
     }
 
     /// NS2
@@ -171,6 +240,9 @@ mod tests {
     fn a_new_namespace_is_held_by_kubernetes() {
         let namespace = created("", "Namespace", json!({"metadata": {"name": "n"}}));
         assert_eq!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
-        assert_eq!(namespace["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "n"}));
+        assert_eq!(
+            namespace["metadata"]["labels"],
+            json!({"kubernetes.io/metadata.name": "n"})
+        );
     }
 }

@@ -27,7 +27,9 @@ pub fn to_events(event: &mut Value) {
 
 /// The core/v1 name of a field selector of events.k8s.io/v1, and the other way round.
 pub fn selector_field(field: &str, to_core: bool) -> String {
-    let (head, rest) = field.split_once('.').map_or((field, None), |(head, rest)| (head, Some(rest)));
+    let (head, rest) = field
+        .split_once('.')
+        .map_or((field, None), |(head, rest)| (head, Some(rest)));
     let renamed = RENAMED.iter().find_map(|(core, new)| match to_core {
         true if head == *new => Some(*core),
         false if head == *core && head != "source" => Some(*new),
@@ -37,8 +39,14 @@ pub fn selector_field(field: &str, to_core: bool) -> String {
     rest.map_or_else(|| head.to_owned(), |rest| format!("{head}.{rest}"))
 }
 
-fn rename(event: &mut Value, api_version: &str, direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
-    let Some(fields) = event.as_object_mut() else { return };
+fn rename(
+    event: &mut Value,
+    api_version: &str,
+    direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) {
+    let Some(fields) = event.as_object_mut() else {
+        return;
+    };
     fields.insert("apiVersion".into(), json!(api_version));
     let moved: Map<String, Value> = RENAMED
         .into_iter()
@@ -81,8 +89,14 @@ mod tests {
 
     #[test]
     fn selectors_are_turned_too() {
-        assert_eq!(selector_field("regarding.name", true), "involvedObject.name");
-        assert_eq!(selector_field("reportingController", true), "reportingComponent");
+        assert_eq!(
+            selector_field("regarding.name", true),
+            "involvedObject.name"
+        );
+        assert_eq!(
+            selector_field("reportingController", true),
+            "reportingComponent"
+        );
         assert_eq!(selector_field("involvedObject.uid", false), "regarding.uid");
         assert_eq!(selector_field("source", false), "source");
         assert_eq!(selector_field("type", true), "type");

@@ -78,11 +78,20 @@ impl FromStr for JsonPath {
     type Err = JsonPathError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = |why| JsonPathError { path: text.to_owned(), why };
+        let error = |why| JsonPathError {
+            path: text.to_owned(),
+            why,
+        };
         if text.len() > MAX_LENGTH {
-            return Err(JsonPathError { path: String::new(), why: "it is too long" });
+            return Err(JsonPathError {
+                path: String::new(),
+                why: "it is too long",
+            });
         }
-        let mut parser = Parser { rest: text, depth: 0 };
+        let mut parser = Parser {
+            rest: text,
+            depth: 0,
+        };
         let steps = parser.steps().map_err(error)?;
         if !parser.rest.is_empty() {
             return Err(error("it must consist of .name and [...] parts"));
@@ -97,7 +106,10 @@ impl FromStr for JsonPath {
 fn find<'a>(steps: &[Step], root: &'a Value) -> Vec<&'a Value> {
     let mut found = vec![root];
     for step in steps {
-        found = found.into_iter().flat_map(|value| follow(step, value)).collect();
+        found = found
+            .into_iter()
+            .flat_map(|value| follow(step, value))
+            .collect();
     }
     found
 }
@@ -105,13 +117,18 @@ fn find<'a>(steps: &[Step], root: &'a Value) -> Vec<&'a Value> {
 fn follow<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
     match (step, value) {
         (Step::Field(name), Value::Object(fields)) => fields.get(name).into_iter().collect(),
-        (Step::Index(index), Value::Array(items)) => {
-            resolve(*index, items.len()).and_then(|at| items.get(at)).into_iter().collect()
-        }
+        (Step::Index(index), Value::Array(items)) => resolve(*index, items.len())
+            .and_then(|at| items.get(at))
+            .into_iter()
+            .collect(),
         (Step::Slice { from, to }, Value::Array(items)) => {
             let bound = |given: Option<i64>, default| {
                 given.map_or(default, |index| {
-                    let index = if index < 0 { index.saturating_add(items.len() as i64) } else { index };
+                    let index = if index < 0 {
+                        index.saturating_add(items.len() as i64)
+                    } else {
+                        index
+                    };
                     index.clamp(0, items.len() as i64) as usize
                 })
             };
@@ -120,14 +137,20 @@ fn follow<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
         }
         (Step::Wildcard, Value::Array(items)) => items.iter().collect(),
         (Step::Wildcard, Value::Object(fields)) => fields.values().collect(),
-        (Step::Filter(filter), Value::Array(items)) => items.iter().filter(|item| filter.accepts(item)).collect(),
+        (Step::Filter(filter), Value::Array(items)) => {
+            items.iter().filter(|item| filter.accepts(item)).collect()
+        }
         _ => Vec::new(),
     }
 }
 
 /// A possibly negative index, counted from the end then.
 fn resolve(index: i64, length: usize) -> Option<usize> {
-    let index = if index < 0 { index.checked_add(length as i64)? } else { index };
+    let index = if index < 0 {
+        index.checked_add(length as i64)?
+    } else {
+        index
+    };
     usize::try_from(index).ok()
 }
 
@@ -136,7 +159,9 @@ impl Filter {
         let found = find(&self.path, item);
         match &self.test {
             None => !found.is_empty(),
-            Some((comparison, expected)) => found.first().is_some_and(|value| comparison.holds(value, expected)),
+            Some((comparison, expected)) => found
+                .first()
+                .is_some_and(|value| comparison.holds(value, expected)),
         }
     }
 }
@@ -229,7 +254,11 @@ impl<'a> Parser<'a> {
             }
         };
         self.rest = &self.rest[end..];
-        if name.is_empty() { Err("a name is missing") } else { Ok(name) }
+        if name.is_empty() {
+            Err("a name is missing")
+        } else {
+            Ok(name)
+        }
     }
 
     fn bracket(&mut self) -> Parsed<Step> {
@@ -256,23 +285,32 @@ impl<'a> Parser<'a> {
             let to = self.integer()?;
             return Ok(Step::Slice { from, to });
         }
-        from.map(Step::Index).ok_or("a bracket holds neither index, name, filter nor *")
+        from.map(Step::Index)
+            .ok_or("a bracket holds neither index, name, filter nor *")
     }
 
     fn integer(&mut self) -> Parsed<Option<i64>> {
         self.skip_spaces();
-        let end = self.rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|c: char| !c.is_ascii_digit() && c != '-')
+            .unwrap_or(self.rest.len());
         let (digits, rest) = self.rest.split_at(end);
         if digits.is_empty() {
             return Ok(None);
         }
         self.rest = rest;
-        digits.parse().map(Some).map_err(|_| "an index is no number")
+        digits
+            .parse()
+            .map(Some)
+            .map_err(|_| "an index is no number")
     }
 
     fn quoted(&mut self) -> Parsed<String> {
         let mut chars = self.rest.char_indices();
-        let Some((_, quote)) = chars.next() else { return Err("a quoted text is missing") };
+        let Some((_, quote)) = chars.next() else {
+            return Err("a quoted text is missing");
+        };
         let mut text = String::new();
         while let Some((at, c)) = chars.next() {
             match c {
@@ -355,13 +393,28 @@ mod tests {
             (".spec.list[*].b", json!(["x", "y"])),
             (".spec.list[1:].a", json!([2, 3])),
             (".spec.list[:1].a", json!([1])),
-            (".status.conditions[?(@.type==\"Ready\")].status", json!(["True"])),
-            (".status.conditions[?(@.type=='Synced')].status", json!(["False"])),
-            (".status.conditions[?( @.type != 'Ready' )].status", json!(["False"])),
+            (
+                ".status.conditions[?(@.type==\"Ready\")].status",
+                json!(["True"]),
+            ),
+            (
+                ".status.conditions[?(@.type=='Synced')].status",
+                json!(["False"]),
+            ),
+            (
+                ".status.conditions[?( @.type != 'Ready' )].status",
+                json!(["False"]),
+            ),
             (".spec.list[?(@.a>=2)].a", json!([2, 3])),
             (".spec.list[?(@.b)].a", json!([1, 2])),
-            (".metadata.annotations.io\\.kubewarden\\.policy\\.severity", json!(["high"])),
-            (".metadata.annotations['io.kubewarden.policy.severity']", json!(["high"])),
+            (
+                ".metadata.annotations.io\\.kubewarden\\.policy\\.severity",
+                json!(["high"]),
+            ),
+            (
+                ".metadata.annotations['io.kubewarden.policy.severity']",
+                json!(["high"]),
+            ),
             (".metadata.annotations[\"x y\"]", json!([1])),
             (".metadata['annotations']['x y']", json!([1])),
             (".spec.missing.deeper", json!([])),
@@ -378,7 +431,20 @@ mod tests {
     #[test]
     fn what_is_no_path_is_refused() {
         let deep = format!(".a{}", "[?(@.a".repeat(20));
-        for path in ["", "spec", "..a", ".a[", ".a[]", ".a[x]", ".a['x]", ".a[?(@.b]", ".a\\", ".a[?(@.b==x)]", ".a b", &deep] {
+        for path in [
+            "",
+            "spec",
+            "..a",
+            ".a[",
+            ".a[]",
+            ".a[x]",
+            ".a['x]",
+            ".a[?(@.b]",
+            ".a\\",
+            ".a[?(@.b==x)]",
+            ".a b",
+            &deep,
+        ] {
             assert!(path.parse::<JsonPath>().is_err(), "{path}");
         }
         assert!("x".repeat(5000).parse::<JsonPath>().is_err());
@@ -387,7 +453,10 @@ mod tests {
     /// C13
     #[test]
     fn plain_paths_are_lists_of_names() {
-        assert_eq!(".spec.replicas".parse::<JsonPath>().unwrap().names(), Some(vec!["spec", "replicas"]));
+        assert_eq!(
+            ".spec.replicas".parse::<JsonPath>().unwrap().names(),
+            Some(vec!["spec", "replicas"])
+        );
         assert_eq!(".spec.list[0]".parse::<JsonPath>().unwrap().names(), None);
     }
 

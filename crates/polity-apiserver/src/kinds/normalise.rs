@@ -45,12 +45,18 @@ fn normalise_field(field: &Field, object: &mut Map<String, Value>) {
 fn normalise_value(ty: &FieldType, value: &mut Value) {
     match (ty, value) {
         (FieldType::Message(message), Value::Object(fields)) => normalise_message(*message, fields),
-        (FieldType::List(of), Value::Array(items)) => items.iter_mut().for_each(|item| normalise_value(of, item)),
+        (FieldType::List(of), Value::Array(items)) => {
+            items.iter_mut().for_each(|item| normalise_value(of, item))
+        }
         (FieldType::Map(of), Value::Object(entries)) => normalise_map(of, entries),
         (FieldType::Quantity, value) => normalise_quantity(value, |quantity| quantity),
-        (FieldType::Time, value) => normalise_time(value, |time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        (FieldType::Time, value) => normalise_time(value, |time| {
+            time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        }),
         (FieldType::MicroTime, value) => {
-            normalise_time(value, |time| time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string());
+            normalise_time(value, |time| {
+                time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+            });
         }
         _ => {}
     }
@@ -78,7 +84,10 @@ fn normalise_quantity(value: &mut Value, round: impl FnOnce(Quantity) -> Quantit
 }
 
 fn normalise_time(value: &mut Value, print: impl FnOnce(Timestamp) -> String) {
-    if let Some(time) = value.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
+    if let Some(time) = value
+        .as_str()
+        .and_then(|text| text.parse::<Timestamp>().ok())
+    {
         *value = Value::String(print(time));
     }
 }

@@ -46,8 +46,10 @@ pub enum ProtobufError {
 /// Decodes a body: the envelope, then the object in it, with `apiVersion` and `kind`.
 pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = Envelope::read(body.strip_prefix(MAGIC).ok_or(ProtobufError::NotProtobuf)?)?;
-    let unknown_kind =
-        || ProtobufError::UnknownKind { api_version: envelope.api_version.clone(), kind: envelope.kind.clone() };
+    let unknown_kind = || ProtobufError::UnknownKind {
+        api_version: envelope.api_version.clone(),
+        kind: envelope.kind.clone(),
+    };
     if !envelope.encoding.is_empty() {
         return Err(ProtobufError::Encoding(envelope.encoding));
     }
@@ -78,7 +80,9 @@ impl<'a> Envelope<'a> {
             match (number, wire) {
                 (1, Wire::Bytes(type_meta)) => envelope.read_type(type_meta)?,
                 (2, Wire::Bytes(raw)) => envelope.raw = raw,
-                (3, Wire::Bytes(encoding)) => envelope.encoding = text(encoding, "contentEncoding")?.to_owned(),
+                (3, Wire::Bytes(encoding)) => {
+                    envelope.encoding = text(encoding, "contentEncoding")?.to_owned()
+                }
                 _ => {}
             }
         }
@@ -119,14 +123,23 @@ fn read_message(
     Ok(())
 }
 
-fn read_field(field: &Field, wire: Wire<'_>, object: &mut Map<String, Value>, depth: usize) -> Result<(), ProtobufError> {
+fn read_field(
+    field: &Field,
+    wire: Wire<'_>,
+    object: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), ProtobufError> {
     match &field.ty {
         FieldType::Message(inner) if field.presence == Presence::Inline => {
             read_message(*inner, wire.bytes(field.name)?, object, depth + 1)
         }
         FieldType::List(of) => {
-            let list = object.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
-            let Value::Array(items) = list else { return Err(ProtobufError::Malformed) };
+            let list = object
+                .entry(field.name)
+                .or_insert_with(|| Value::Array(Vec::new()));
+            let Value::Array(items) = list else {
+                return Err(ProtobufError::Malformed);
+            };
             match (&**of, &wire) {
                 // Numbers may come packed into one run of bytes.
                 (FieldType::Int, Wire::Bytes(packed)) => {
@@ -141,8 +154,12 @@ fn read_field(field: &Field, wire: Wire<'_>, object: &mut Map<String, Value>, de
         }
         FieldType::Map(of) => {
             let (key, value) = read_entry(of, wire.bytes(field.name)?, field.name, depth)?;
-            let map = object.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
-            map.as_object_mut().ok_or(ProtobufError::Malformed)?.insert(key, value);
+            let map = object
+                .entry(field.name)
+                .or_insert_with(|| Value::Object(Map::new()));
+            map.as_object_mut()
+                .ok_or(ProtobufError::Malformed)?
+                .insert(key, value);
             Ok(())
         }
         ty => {
@@ -180,7 +197,12 @@ fn read_entry(
     Ok((key, value))
 }
 
-fn read_value(ty: &FieldType, wire: Wire<'_>, field: &'static str, depth: usize) -> Result<Value, ProtobufError> {
+fn read_value(
+    ty: &FieldType,
+    wire: Wire<'_>,
+    field: &'static str,
+    depth: usize,
+) -> Result<Value, ProtobufError> {
     match ty {
         FieldType::String => Ok(json!(text(wire.bytes(field)?, field)?)),
         FieldType::Int => Ok(json!(wire.varint(field)? as i64)),
@@ -245,7 +267,11 @@ fn read_int_or_string(bytes: &[u8], field: &'static str) -> Result<Value, Protob
             _ => {}
         }
     }
-    Ok(if is_text { json!(text_value) } else { json!(number_value) })
+    Ok(if is_text {
+        json!(text_value)
+    } else {
+        json!(number_value)
+    })
 }
 
 /// The last field 1 of a message that has no other.
@@ -262,7 +288,11 @@ fn first_bytes(bytes: &[u8]) -> Result<&[u8], ProtobufError> {
 
 /// Go writes every field that is no pointer, zero or not; in JSON most of those zeros are absent.
 fn drop_zeros(message: &Message, object: &mut Map<String, Value>) {
-    for field in message.fields.iter().filter(|field| field.presence == Presence::NonZero) {
+    for field in message
+        .fields
+        .iter()
+        .filter(|field| field.presence == Presence::NonZero)
+    {
         let is_zero = object.get(field.name).is_some_and(|value| match value {
             Value::Null | Value::Bool(false) => true,
             Value::String(text) => text.is_empty(),
@@ -323,7 +353,8 @@ impl<'a> Reader<'a> {
             0 => Wire::Varint(self.varint()?),
             1 => self.take(8).map(|_| Wire::Fixed)?,
             2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| ProtobufError::Truncated)?;
+                let length =
+                    usize::try_from(self.varint()?).map_err(|_| ProtobufError::Truncated)?;
                 Wire::Bytes(self.take(length)?)
             }
             5 => self.take(4).map(|_| Wire::Fixed)?,
@@ -349,7 +380,10 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
-        let (head, tail) = self.0.split_at_checked(length).ok_or(ProtobufError::Truncated)?;
+        let (head, tail) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(ProtobufError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }

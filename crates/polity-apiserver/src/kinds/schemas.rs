@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::api::{
-    admissionregistration::v1 as admissionregistration, apps::v1 as apps, authentication::v1 as authentication,
-    authorization::v1 as authorization, autoscaling::v1 as autoscaling_v1, autoscaling::v2 as autoscaling,
-    batch::v1 as batch, coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-    events::v1 as events, networking::v1 as networking, node::v1 as node, policy::v1 as policy, rbac::v1 as rbac,
-    scheduling::v1 as scheduling, storage::v1 as storage,
+    admissionregistration::v1 as admissionregistration, apps::v1 as apps,
+    authentication::v1 as authentication, authorization::v1 as authorization,
+    autoscaling::v1 as autoscaling_v1, autoscaling::v2 as autoscaling, batch::v1 as batch,
+    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
+    events::v1 as events, networking::v1 as networking, node::v1 as node, policy::v1 as policy,
+    rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use polity_core::{GroupVersion, GroupVersionKind};
@@ -27,7 +28,8 @@ use super::builtin;
 pub type Definitions = BTreeMap<String, Value>;
 
 static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(build_definitions);
-static SCHEMAS: LazyLock<SchemaSet> = LazyLock::new(|| SchemaSet::from_definitions(&bare_definitions()));
+static SCHEMAS: LazyLock<SchemaSet> =
+    LazyLock::new(|| SchemaSet::from_definitions(&bare_definitions()));
 
 /// The schema of a built-in kind; of any other kind, one without rules.
 pub fn schema_of(gvk: &GroupVersionKind) -> Arc<Schema> {
@@ -61,7 +63,10 @@ fn components(mut wanted: BTreeSet<String>) -> Definitions {
             }
         });
     }
-    wanted.into_iter().map(|name| (name.clone(), published(&DEFINITIONS[&name]))).collect()
+    wanted
+        .into_iter()
+        .map(|name| (name.clone(), published(&DEFINITIONS[&name])))
+        .collect()
 }
 
 /// The name Kubernetes publishes a built-in kind's schema by.
@@ -159,8 +164,14 @@ fn open_free_forms(definitions: &mut Definitions) {
     let open_object = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let apiextensions = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
     let replacements = [
-        ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1".to_owned(), &open_object),
-        ("io.k8s.apimachinery.pkg.runtime.RawExtension".to_owned(), &open_object),
+        (
+            "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1".to_owned(),
+            &open_object,
+        ),
+        (
+            "io.k8s.apimachinery.pkg.runtime.RawExtension".to_owned(),
+            &open_object,
+        ),
         (format!("{apiextensions}.JSONSchemaProps"), &open_object),
         (format!("{apiextensions}.JSON"), &open),
         // A quantity may also be written as a number, with or without a fraction.
@@ -181,10 +192,17 @@ fn open_free_forms(definitions: &mut Definitions) {
 }
 
 fn add_merge_metadata(definitions: &mut Definitions) {
-    for line in include_str!("merge.tsv").lines().filter(|line| !line.starts_with('#')) {
+    for line in include_str!("merge.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
         let columns: Vec<&str> = line.split('\t').collect();
-        let [ty, field, apply, patch] = columns[..] else { unreachable!("merge.tsv has four columns: {line:?}") };
-        let Some(node) = merge_node(definitions, ty, field) else { continue };
+        let [ty, field, apply, patch] = columns[..] else {
+            unreachable!("merge.tsv has four columns: {line:?}")
+        };
+        let Some(node) = merge_node(definitions, ty, field) else {
+            continue;
+        };
         let is_list = node.get("type").is_some_and(|ty| ty == "array");
         match apply.split_once('(') {
             Some((_, keys)) => {
@@ -200,7 +218,10 @@ fn add_merge_metadata(definitions: &mut Definitions) {
             let (strategy, key) = patch.split_once('(').unwrap_or((patch, ""));
             node.insert("x-kubernetes-patch-strategy".into(), json!(strategy));
             if !key.is_empty() {
-                node.insert("x-kubernetes-patch-merge-key".into(), json!(key.trim_end_matches(')')));
+                node.insert(
+                    "x-kubernetes-patch-merge-key".into(),
+                    json!(key.trim_end_matches(')')),
+                );
             }
         }
     }
@@ -213,10 +234,22 @@ fn add_merge_metadata(definitions: &mut Definitions) {
 }
 
 /// The schema of a type (field `.`) or of one of its fields.
-fn merge_node<'a>(definitions: &'a mut Definitions, ty: &str, field: &str) -> Option<&'a mut Map<String, Value>> {
-    let full = if ty.starts_with("api") { format!("io.k8s.{ty}") } else { format!("io.k8s.api.{ty}") };
+fn merge_node<'a>(
+    definitions: &'a mut Definitions,
+    ty: &str,
+    field: &str,
+) -> Option<&'a mut Map<String, Value>> {
+    let full = if ty.starts_with("api") {
+        format!("io.k8s.{ty}")
+    } else {
+        format!("io.k8s.api.{ty}")
+    };
     let definition = definitions.get_mut(&full)?;
-    let node = if field == "." { definition } else { definition.get_mut("properties")?.get_mut(field)? };
+    let node = if field == "." {
+        definition
+    } else {
+        definition.get_mut("properties")?.get_mut(field)?
+    };
     node.as_object_mut()
 }
 
@@ -235,14 +268,20 @@ fn bare_definitions() -> Definitions {
             other => other.clone(),
         }
     }
-    DEFINITIONS.iter().map(|(name, definition)| (name.clone(), bare(definition))).collect()
+    DEFINITIONS
+        .iter()
+        .map(|(name, definition)| (name.clone(), bare(definition)))
+        .collect()
 }
 
 /// A definition as OpenAPI 3.0 wants it: a reference with anything beside it is wrapped in `allOf`.
 fn published(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let mut out: Map<String, Value> = fields.iter().map(|(key, value)| (key.clone(), published(value))).collect();
+            let mut out: Map<String, Value> = fields
+                .iter()
+                .map(|(key, value)| (key.clone(), published(value)))
+                .collect();
             if out.len() > 1 && out.get("$ref").is_some_and(Value::is_string) {
                 let reference = out.remove("$ref");
                 out.insert("allOf".into(), json!([{ "$ref": reference }]));
@@ -257,12 +296,20 @@ fn published(value: &Value) -> Value {
 fn for_each_reference(value: &Value, found: &mut impl FnMut(&str)) {
     match value {
         Value::Object(fields) => {
-            if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix(REFERENCE)) {
+            if let Some(name) = fields
+                .get("$ref")
+                .and_then(Value::as_str)
+                .and_then(|r| r.strip_prefix(REFERENCE))
+            {
                 found(name);
             }
-            fields.values().for_each(|value| for_each_reference(value, found));
+            fields
+                .values()
+                .for_each(|value| for_each_reference(value, found));
         }
-        Value::Array(items) => items.iter().for_each(|value| for_each_reference(value, found)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|value| for_each_reference(value, found)),
         _ => {}
     }
 }
@@ -282,7 +329,10 @@ mod tests {
         }
         for (name, definition) in definitions() {
             for_each_reference(definition, &mut |target| {
-                assert!(definitions().contains_key(target), "{name} refers to {target}");
+                assert!(
+                    definitions().contains_key(target),
+                    "{name} refers to {target}"
+                );
             });
         }
     }
@@ -296,26 +346,59 @@ mod tests {
         assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
         assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
         let ports = node("io.k8s.api.core.v1.Container", "ports");
-        assert_eq!(ports["x-kubernetes-list-map-keys"], json!(["containerPort", "protocol"]));
-        assert_eq!(node("io.k8s.api.core.v1.ContainerPort", "protocol")["default"], "TCP");
+        assert_eq!(
+            ports["x-kubernetes-list-map-keys"],
+            json!(["containerPort", "protocol"])
+        );
+        assert_eq!(
+            node("io.k8s.api.core.v1.ContainerPort", "protocol")["default"],
+            "TCP"
+        );
         let volumes = node("io.k8s.api.core.v1.PodSpec", "volumes");
         assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
-        let finalizers = node("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "finalizers");
-        assert_eq!((&finalizers["x-kubernetes-list-type"], &finalizers["x-kubernetes-patch-strategy"]), (&json!("set"), &json!("merge")));
+        let finalizers = node(
+            "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+            "finalizers",
+        );
+        assert_eq!(
+            (
+                &finalizers["x-kubernetes-list-type"],
+                &finalizers["x-kubernetes-patch-strategy"]
+            ),
+            (&json!("set"), &json!("merge"))
+        );
         let conditions = node("io.k8s.api.batch.v1.JobStatus", "conditions");
         assert_eq!(conditions["x-kubernetes-list-type"], "atomic");
-        assert_eq!(definitions()["io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"]["x-kubernetes-map-type"], "atomic");
-        assert_eq!(node("io.k8s.api.core.v1.PersistentVolumeSpec", "claimRef")["x-kubernetes-map-type"], "granular");
-        assert_eq!(node("io.k8s.api.core.v1.PodSpec", "nodeSelector")["x-kubernetes-map-type"], "atomic");
-        assert_eq!(node("io.k8s.api.apps.v1.DeploymentSpec", "strategy")["x-kubernetes-patch-strategy"], "retainKeys");
+        assert_eq!(
+            definitions()["io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"]["x-kubernetes-map-type"],
+            "atomic"
+        );
+        assert_eq!(
+            node("io.k8s.api.core.v1.PersistentVolumeSpec", "claimRef")["x-kubernetes-map-type"],
+            "granular"
+        );
+        assert_eq!(
+            node("io.k8s.api.core.v1.PodSpec", "nodeSelector")["x-kubernetes-map-type"],
+            "atomic"
+        );
+        assert_eq!(
+            node("io.k8s.api.apps.v1.DeploymentSpec", "strategy")["x-kubernetes-patch-strategy"],
+            "retainKeys"
+        );
     }
 
     #[test]
     fn every_line_of_the_merge_table_meets_a_field() {
         let mut definitions = definitions().clone();
-        for line in include_str!("merge.tsv").lines().filter(|line| !line.starts_with('#')) {
+        for line in include_str!("merge.tsv")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+        {
             let columns: Vec<&str> = line.split('\t').collect();
-            assert!(merge_node(&mut definitions, columns[0], columns[1]).is_some(), "{line}");
+            assert!(
+                merge_node(&mut definitions, columns[0], columns[1]).is_some(),
+                "{line}"
+            );
         }
     }
 
@@ -335,7 +418,9 @@ mod tests {
         assert!(deployment["properties"]["spec"]["description"].is_string());
         assert!(!components.contains_key("io.k8s.api.core.v1.Namespace"));
         for definition in components.values() {
-            for_each_reference(definition, &mut |target| assert!(components.contains_key(target), "{target}"));
+            for_each_reference(definition, &mut |target| {
+                assert!(components.contains_key(target), "{target}")
+            });
         }
     }
 

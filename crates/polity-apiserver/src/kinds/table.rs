@@ -38,7 +38,10 @@ pub struct Column {
 static COLUMNS: LazyLock<HashMap<&'static str, Vec<Column>>> = LazyLock::new(|| {
     let mut by_kind: HashMap<&'static str, Vec<Column>> = HashMap::new();
     let mut current = "";
-    for line in include_str!("table.tsv").lines().filter(|line| !line.starts_with('#')) {
+    for line in include_str!("table.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
         let columns: Vec<&'static str> = line.split('\t').collect();
         let [kind, name, ty, priority, description] = columns[..] else {
             unreachable!("table.tsv has five columns: {line:?}")
@@ -46,18 +49,31 @@ static COLUMNS: LazyLock<HashMap<&'static str, Vec<Column>>> = LazyLock::new(|| 
         if !kind.is_empty() {
             current = kind;
         }
-        by_kind.entry(current).or_default().push(column(name, ty, i32::from(priority == "1"), description));
+        by_kind.entry(current).or_default().push(column(
+            name,
+            ty,
+            i32::from(priority == "1"),
+            description,
+        ));
     }
     by_kind
 });
 
-static PLAIN: LazyLock<Vec<Column>> =
-    LazyLock::new(|| vec![column("Name", "string", 0, ""), column("Created At", "date", 0, "")]);
+static PLAIN: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    vec![
+        column("Name", "string", 0, ""),
+        column("Created At", "date", 0, ""),
+    ]
+});
 
 /// The columns of a built-in kind. Custom resources have a [`CustomTable`].
 pub fn columns(def: &ResourceDef) -> &'static [Column] {
     let kind = def.gvk.group_kind().to_string();
-    let kind = if kind == "Event.events.k8s.io" { "Event" } else { &kind };
+    let kind = if kind == "Event.events.k8s.io" {
+        "Event"
+    } else {
+        &kind
+    };
     COLUMNS.get(kind).unwrap_or(&PLAIN)
 }
 
@@ -100,17 +116,26 @@ pub fn cells(def: &ResourceDef, object: &Value, now: Timestamp) -> Vec<Value> {
         ("node.k8s.io", "RuntimeClass") => vec![row.name(), row.text_cell("handler"), row.age()],
         ("policy", "PodDisruptionBudget") => policy::pod_disruption_budget(&row),
         ("autoscaling", "HorizontalPodAutoscaler") => policy::autoscaler(&row),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => policy::role_binding(&row),
-        ("coordination.k8s.io", "Lease") => vec![row.name(), row.text_cell("spec.holderIdentity"), row.age()],
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            policy::role_binding(&row)
+        }
+        ("coordination.k8s.io", "Lease") => {
+            vec![row.name(), row.text_cell("spec.holderIdentity"), row.age()]
+        }
         ("admissionregistration.k8s.io", kind) => policy::admission(&row, kind),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => policy::custom_resource_definition(&row),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            policy::custom_resource_definition(&row)
+        }
         _ => vec![row.name(), row.text_cell("metadata.creationTimestamp")],
     }
 }
 
 fn column(name: &str, ty: &str, priority: i32, description: &str) -> Column {
     let (format, description) = match name {
-        "Name" => ("name", "Name of the object, unique among its kind in its namespace."),
+        "Name" => (
+            "name",
+            "Name of the object, unique among its kind in its namespace.",
+        ),
         "Age" => ("", "Time since the object was created."),
         "Created At" => ("", "When the object was created."),
         _ => ("", description),
@@ -161,7 +186,10 @@ impl<'a> Row<'a> {
 
     /// The time since an RFC 3339 text.
     fn since(&self, time: &str) -> String {
-        time.parse::<Timestamp>().map_or_else(|_| "<unknown>".to_owned(), |then| human_duration(then, self.now))
+        time.parse::<Timestamp>().map_or_else(
+            |_| "<unknown>".to_owned(),
+            |then| human_duration(then, self.now),
+        )
     }
 
     fn is_terminating(&self) -> bool {
@@ -170,13 +198,17 @@ impl<'a> Row<'a> {
 
     /// Whether a condition of `status` is True.
     fn has_condition(&self, ty: &str) -> bool {
-        self.list("status.conditions").iter().any(|c| text(c, "type") == ty && text(c, "status") == "True")
+        self.list("status.conditions")
+            .iter()
+            .any(|c| text(c, "type") == ty && text(c, "status") == "True")
     }
 }
 
 /// The value at a dotted path; null when there is none.
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split('.').try_fold(value, |value, key| value.get(key)).unwrap_or(&Value::Null)
+    path.split('.')
+        .try_fold(value, |value, key| value.get(key))
+        .unwrap_or(&Value::Null)
 }
 
 fn text<'a>(value: &'a Value, path: &str) -> &'a str {
@@ -212,9 +244,17 @@ fn join<'a>(items: impl IntoIterator<Item = &'a str>, separator: &str) -> String
 
 /// `a=b,c=d`, or `<none>`.
 fn labels(value: &Value) -> String {
-    let pairs: Vec<String> =
-        value.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", scalar(value))).collect();
-    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+    let pairs: Vec<String> = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", scalar(value)))
+        .collect();
+    if pairs.is_empty() {
+        "<none>".to_owned()
+    } else {
+        pairs.join(",")
+    }
 }
 
 #[cfg(test)]

@@ -37,10 +37,16 @@ pub fn validate(gvk: &GroupVersionKind, new: &Value, old: Option<&Value>) -> Vec
 ///
 /// A `generateName` is checked with `prefix`: a trailing dash is fine, as more text will follow.
 pub fn validate_name(gvk: &GroupVersionKind, name: &str, prefix: bool) -> Check {
-    let masked = if prefix { name::mask_trailing_dash(name) } else { name.to_owned() };
+    let masked = if prefix {
+        name::mask_trailing_dash(name)
+    } else {
+        name.to_owned()
+    };
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         // Old clients give events any name.
-        ("", "Event") | ("rbac.authorization.k8s.io", _) if prefix => name::path_segment_prefix(name),
+        ("", "Event") | ("rbac.authorization.k8s.io", _) if prefix => {
+            name::path_segment_prefix(name)
+        }
         ("", "Event") | ("rbac.authorization.k8s.io", _) => name::path_segment(name),
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => name::dns_label(&masked),
         _ => name::dns_subdomain(&masked),
@@ -57,7 +63,9 @@ fn check_message(id: MessageId, object: &Object, path: &FieldPath, errors: &mut 
             continue;
         }
         match (&field.ty, field.presence) {
-            (FieldType::Message(inner), Presence::Inline) => check_message(*inner, object, path, errors),
+            (FieldType::Message(inner), Presence::Inline) => {
+                check_message(*inner, object, path, errors)
+            }
             (ty, _) => {
                 if let Some(value) = object.get(field.name) {
                     check_value(ty, value, field.name, path, errors);
@@ -99,7 +107,9 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         "apps.v1.ReplicaSetSpec" => workloads::replica_set(object, path, errors),
         "apps.v1.StatefulSetSpec" => workloads::stateful_set(object, path, errors),
         "apps.v1.DaemonSetSpec" => workloads::daemon_set(object, path, errors),
-        "core.v1.ReplicationControllerSpec" => workloads::replication_controller(object, path, errors),
+        "core.v1.ReplicationControllerSpec" => {
+            workloads::replication_controller(object, path, errors)
+        }
         "batch.v1.JobSpec" => workloads::job_spec(object, path, errors),
         "core.v1.ServiceSpec" => network::service_spec(object, path, errors),
         "networking.v1.IngressSpec" => network::ingress_spec(object, path, errors),
@@ -112,16 +122,23 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         "rbac.v1.Subject" => policy::subject(object, path, errors),
         "coordination.v1.LeaseSpec" => policy::lease_spec(object, path, errors),
         "policy.v1.PodDisruptionBudgetSpec" => policy::budget_spec(object, path, errors),
-        "autoscaling.v2.HorizontalPodAutoscalerSpec" => policy::autoscaler_spec(object, path, errors),
-        "admissionregistration.v1.ValidatingWebhook" | "admissionregistration.v1.MutatingWebhook" => {
+        "autoscaling.v2.HorizontalPodAutoscalerSpec" => {
+            policy::autoscaler_spec(object, path, errors)
+        }
+        "admissionregistration.v1.ValidatingWebhook"
+        | "admissionregistration.v1.MutatingWebhook" => {
             webhooks::webhook(object, path, errors);
         }
         "admissionregistration.v1.RuleWithOperations" => webhooks::operations(object, path, errors),
         "admissionregistration.v1.Rule" => webhooks::rule(object, path, errors),
         "admissionregistration.v1.ServiceReference" => webhooks::service(object, path, errors),
         "admissionregistration.v1.ParamRef" => webhooks::param_ref(object, path, errors),
-        "admissionregistration.v1.ValidatingAdmissionPolicySpec" => webhooks::policy_spec(object, path, errors),
-        "admissionregistration.v1.MutatingAdmissionPolicySpec" => webhooks::resource_rules(object, path, errors),
+        "admissionregistration.v1.ValidatingAdmissionPolicySpec" => {
+            webhooks::policy_spec(object, path, errors)
+        }
+        "admissionregistration.v1.MutatingAdmissionPolicySpec" => {
+            webhooks::resource_rules(object, path, errors)
+        }
         _ => {}
     }
 }
@@ -139,7 +156,9 @@ fn check_kind(gvk: &GroupVersionKind, new: &Value, old: Option<&Value>, errors: 
         ("batch", "Job") => workloads::job(new, old, errors),
         ("batch", "CronJob") => workloads::cron_job(new, old, errors),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => policy::role(gvk, new, errors),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => policy::role_binding(gvk, new, errors),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            policy::role_binding(gvk, new, errors)
+        }
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class(new, old, errors),
         _ => {}
     }
@@ -196,7 +215,8 @@ impl Errors {
     }
 
     fn not_supported(&mut self, path: &FieldPath, value: &Value, supported: &[&str]) {
-        self.0.push(FieldError::not_supported(path, value, supported));
+        self.0
+            .push(FieldError::not_supported(path, value, supported));
     }
 
     fn duplicate(&mut self, path: &FieldPath, value: &Value) {
@@ -231,7 +251,9 @@ impl Errors {
 
 /// The value at a dotted path; null when there is none.
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split('.').try_fold(value, |value, key| value.get(key)).unwrap_or(&Value::Null)
+    path.split('.')
+        .try_fold(value, |value, key| value.get(key))
+        .unwrap_or(&Value::Null)
 }
 
 /// A field of an object; null when there is none.

@@ -89,7 +89,9 @@ impl WireTable {
             "" => "core",
             group => group.split('.').next().unwrap_or_default(),
         };
-        self.by_name.get(format!("{package}.{}.{}", gvk.version, gvk.kind).as_str()).copied()
+        self.by_name
+            .get(format!("{package}.{}.{}", gvk.version, gvk.kind).as_str())
+            .copied()
     }
 
     #[cfg(test)]
@@ -118,7 +120,12 @@ impl WireTable {
                 "i" => Presence::Inline,
                 _ => Presence::NonZero,
             };
-            table.messages[current.0].fields.push(Field { number, name, ty, presence });
+            table.messages[current.0].fields.push(Field {
+                number,
+                name,
+                ty,
+                presence,
+            });
         }
         table
     }
@@ -126,7 +133,10 @@ impl WireTable {
     fn intern(&mut self, name: &'static str) -> MessageId {
         let messages = &mut self.messages;
         *self.by_name.entry(name).or_insert_with(|| {
-            messages.push(Message { name, fields: Vec::new() });
+            messages.push(Message {
+                name,
+                fields: Vec::new(),
+            });
             MessageId(messages.len() - 1)
         })
     }
@@ -173,11 +183,22 @@ mod tests {
 
     #[test]
     fn kinds_are_found_by_their_group() {
-        for (group, version, kind) in
-            [("", "v1", "Pod"), ("rbac.authorization.k8s.io", "v1", "Role"), ("any", "v9", "DeleteOptions")]
-        {
-            assert!(table().of_kind(&GroupVersionKind::new(group, version, kind)).is_some(), "{kind}");
+        for (group, version, kind) in [
+            ("", "v1", "Pod"),
+            ("rbac.authorization.k8s.io", "v1", "Role"),
+            ("any", "v9", "DeleteOptions"),
+        ] {
+            assert!(
+                table()
+                    .of_kind(&GroupVersionKind::new(group, version, kind))
+                    .is_some(),
+                "{kind}"
+            );
         }
-        assert!(table().of_kind(&GroupVersionKind::new("", "v1", "Widget")).is_none());
+        assert!(
+            table()
+                .of_kind(&GroupVersionKind::new("", "v1", "Widget"))
+                .is_none()
+        );
     }
 }

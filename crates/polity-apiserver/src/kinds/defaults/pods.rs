@@ -6,15 +6,24 @@ use super::{Object, fill_from, objects, set_default, text};
 
 /// Applies to Pods only, never to templates.
 pub(super) fn pod(pod: &mut Object) {
-    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if spec
+        .get("terminationGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .is_some_and(|seconds| seconds < 0)
+    {
         spec.insert("terminationGracePeriodSeconds".into(), json!(1));
     }
     set_default(spec, "enableServiceLinks", true);
     let host_network = spec.get("hostNetwork") == Some(&json!(true));
     for list in ["containers", "initContainers"] {
         for container in objects(spec, list) {
-            if let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) {
+            if let Some(resources) = container
+                .get_mut("resources")
+                .and_then(Value::as_object_mut)
+            {
                 fill_from(resources, "limits", "requests");
             }
             if host_network {
@@ -48,7 +57,11 @@ pub(super) fn pod_spec(spec: &mut Object) {
 /// Keeps the one address and the list of addresses in step; the one wins.
 pub(super) fn pod_status(status: &mut Object) {
     let ip = text(status, "podIP").to_owned();
-    let first = status.get("podIPs").and_then(|ips| ips.get(0)?.get("ip")?.as_str()).unwrap_or_default().to_owned();
+    let first = status
+        .get("podIPs")
+        .and_then(|ips| ips.get(0)?.get("ip")?.as_str())
+        .unwrap_or_default()
+        .to_owned();
     if !ip.is_empty() && ip != first {
         status.insert("podIPs".into(), json!([{"ip": ip}]));
     } else if ip.is_empty() && !first.is_empty() {
@@ -59,7 +72,11 @@ pub(super) fn pod_status(status: &mut Object) {
 /// A floating tag is always pulled.
 pub(super) fn pull_policy(object: &mut Object, image: &str, policy: &str) {
     let floating = has_floating_tag(text(object, image));
-    set_default(object, policy, if floating { "Always" } else { "IfNotPresent" });
+    set_default(
+        object,
+        policy,
+        if floating { "Always" } else { "IfNotPresent" },
+    );
 }
 
 /// Whether an image has the tag `latest`, or neither tag nor digest.

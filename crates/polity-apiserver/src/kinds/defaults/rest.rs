@@ -7,29 +7,43 @@ use serde_json::{Map, Value, json};
 use super::{Object, fill_from, objects, set_default, text};
 
 pub(super) fn service(service: &mut Object) {
-    let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
     // The constants of ServiceSpec come with its own turn; they are needed here already.
     set_default(spec, "type", "ClusterIP");
     set_default(spec, "sessionAffinity", "None");
     match text(spec, "sessionAffinity") {
         "None" => drop(spec.remove("sessionAffinityConfig")),
         "ClientIP" => {
-            let given = spec.get("sessionAffinityConfig").and_then(|config| config.pointer("/clientIP/timeoutSeconds"));
+            let given = spec
+                .get("sessionAffinityConfig")
+                .and_then(|config| config.pointer("/clientIP/timeoutSeconds"));
             if given.is_none() {
-                spec.insert("sessionAffinityConfig".into(), json!({"clientIP": {"timeoutSeconds": 10800}}));
+                spec.insert(
+                    "sessionAffinityConfig".into(),
+                    json!({"clientIP": {"timeoutSeconds": 10800}}),
+                );
             }
         }
         _ => {}
     }
     for port in objects(spec, "ports") {
-        if port.get("targetPort").is_none_or(|target| *target == json!(0) || *target == json!("")) {
+        if port
+            .get("targetPort")
+            .is_none_or(|target| *target == json!(0) || *target == json!(""))
+        {
             let number = port.get("port").cloned().unwrap_or(json!(0));
             port.insert("targetPort".into(), number);
         }
     }
     let kind = text(spec, "type").to_owned();
-    let has_external_ips = spec.get("externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
-    let external = kind == "LoadBalancer" || kind == "NodePort" || (kind == "ClusterIP" && has_external_ips);
+    let has_external_ips = spec
+        .get("externalIPs")
+        .and_then(Value::as_array)
+        .is_some_and(|ips| !ips.is_empty());
+    let external =
+        kind == "LoadBalancer" || kind == "NodePort" || (kind == "ClusterIP" && has_external_ips);
     if external {
         set_default(spec, "externalTrafficPolicy", "Cluster");
     }
@@ -38,8 +52,12 @@ pub(super) fn service(service: &mut Object) {
     }
     if kind == "LoadBalancer" {
         set_default(spec, "allocateLoadBalancerNodePorts", true);
-        if let Some(Value::Object(balancer)) = service.get_mut("status").and_then(|status| status.get_mut("loadBalancer")) {
-            for ingress in objects(balancer, "ingress").filter(|ingress| ingress.contains_key("ip")) {
+        if let Some(Value::Object(balancer)) = service
+            .get_mut("status")
+            .and_then(|status| status.get_mut("loadBalancer"))
+        {
+            for ingress in objects(balancer, "ingress").filter(|ingress| ingress.contains_key("ip"))
+            {
                 set_default(ingress, "ipMode", "VIP");
             }
         }
@@ -48,8 +66,12 @@ pub(super) fn service(service: &mut Object) {
 
 /// `stringData` is a way to write, never to read.
 pub(super) fn secret(secret: &mut Object) {
-    let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
-    let data = secret.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    let Some(Value::Object(plain)) = secret.remove("stringData") else {
+        return;
+    };
+    let data = secret
+        .entry("data")
+        .or_insert_with(|| Value::Object(Map::new()));
     if let Some(data) = data.as_object_mut() {
         for (key, value) in plain {
             let text = value.as_str().unwrap_or_default();
@@ -60,7 +82,9 @@ pub(super) fn secret(secret: &mut Object) {
 
 /// NS2; a namespace still without a name gets its label once it has one.
 pub(super) fn namespace(namespace: &mut Object) {
-    let Some(metadata) = namespace.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(metadata) = namespace.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
     let name = text(metadata, "name").to_owned();
     if name.is_empty() {
         return;
@@ -87,7 +111,11 @@ pub(super) fn limit_range_item(item: &mut Object) {
 
 pub(super) fn network_policy(spec: &mut Object) {
     let has_egress = spec.contains_key("egress");
-    let types = if has_egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    let types = if has_egress {
+        json!(["Ingress", "Egress"])
+    } else {
+        json!(["Ingress"])
+    };
     set_default(spec, "policyTypes", types);
 }
 

@@ -44,7 +44,15 @@ pub(super) fn job(job: &mut Object) {
         set_default(spec, "suspend", false);
         set_default(spec, "manualSelector", false);
         let on_failure = spec.contains_key("podFailurePolicy");
-        set_default(spec, "podReplacementPolicy", if on_failure { "Failed" } else { "TerminatingOrFailed" });
+        set_default(
+            spec,
+            "podReplacementPolicy",
+            if on_failure {
+                "Failed"
+            } else {
+                "TerminatingOrFailed"
+            },
+        );
     }
     labels_from_template(job);
 }
@@ -60,12 +68,18 @@ pub(super) fn replication_controller(controller: &mut Object) {
 
 /// A workload without labels takes those of its Pods.
 fn labels_from_template(object: &mut Object) {
-    let labels = object.get("spec").and_then(Value::as_object).and_then(template_labels);
+    let labels = object
+        .get("spec")
+        .and_then(Value::as_object)
+        .and_then(template_labels);
     if let (Some(labels), Some(Value::Object(metadata))) = (labels, object.get_mut("metadata")) {
         set_default(metadata, "labels", labels);
     }
 }
 
 fn template_labels(spec: &Object) -> Option<Value> {
-    spec.get("template")?.get("metadata")?.get("labels").cloned()
+    spec.get("template")?
+        .get("metadata")?
+        .get("labels")
+        .cloned()
 }

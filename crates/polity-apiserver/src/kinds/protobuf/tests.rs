@@ -17,12 +17,24 @@ fn number(field: u64, value: u64) -> Vec<u8> {
 }
 
 fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
+    [
+        varint(field << 3 | 2),
+        varint(content.len() as u64),
+        content.to_vec(),
+    ]
+    .concat()
 }
 
 fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let type_meta = [bytes(1, api_version.as_bytes()), bytes(2, kind.as_bytes())].concat();
-    [MAGIC.to_vec(), bytes(1, &type_meta), bytes(2, raw), bytes(3, b""), bytes(4, b"")].concat()
+    [
+        MAGIC.to_vec(),
+        bytes(1, &type_meta),
+        bytes(2, raw),
+        bytes(3, b""),
+        bytes(4, b""),
+    ]
+    .concat()
 }
 
 fn without_nulls(value: Value) -> Value {
@@ -40,7 +52,10 @@ fn without_nulls(value: Value) -> Value {
 #[test]
 fn bodies_of_client_go_decode_to_their_json() {
     let mut n_bodies = 0;
-    for line in include_str!("fixtures.tsv").lines().filter(|line| !line.starts_with('#')) {
+    for line in include_str!("fixtures.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
         let columns: Vec<&str> = line.split('\t').collect();
         let body = STANDARD.decode(columns[1]).unwrap();
         let expected: Value = serde_json::from_str(columns[2]).unwrap();
@@ -59,8 +74,18 @@ fn bodies_of_client_go_decode_to_their_json() {
 fn flags_decide_which_zeros_stay() {
     let spec = [number(1, 0), number(99, 7), bytes(98, b"later")].concat();
     let body = envelope("apps/v1", "Deployment", &bytes(2, &spec));
-    assert_eq!(decode(&body).unwrap(), json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 0}}));
-    let meta = [bytes(1, b"n"), bytes(2, b""), number(7, 0), bytes(8, b""), bytes(9, &number(1, 60))].concat();
+    assert_eq!(
+        decode(&body).unwrap(),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 0}})
+    );
+    let meta = [
+        bytes(1, b"n"),
+        bytes(2, b""),
+        number(7, 0),
+        bytes(8, b""),
+        bytes(9, &number(1, 60)),
+    ]
+    .concat();
     let body = envelope("v1", "ConfigMap", &[bytes(1, &meta), number(4, 0)].concat());
     assert_eq!(
         decode(&body).unwrap(),
@@ -72,31 +97,56 @@ fn flags_decide_which_zeros_stay() {
 /// N11
 #[test]
 fn negative_numbers_are_ten_byte_varints() {
-    let body = envelope("scheduling.k8s.io/v1", "PriorityClass", &number(2, (-5i64) as u64));
+    let body = envelope(
+        "scheduling.k8s.io/v1",
+        "PriorityClass",
+        &number(2, (-5i64) as u64),
+    );
     assert_eq!(decode(&body).unwrap()["value"], json!(-5));
 }
 
 #[test]
 fn what_cannot_be_decoded_is_refused_with_a_reason() {
-    let unknown = ProtobufError::UnknownKind { api_version: "x/v1".into(), kind: "Widget".into() };
+    let unknown = ProtobufError::UnknownKind {
+        api_version: "x/v1".into(),
+        kind: "Widget".into(),
+    };
     let cases = [
         (b"{}".to_vec(), ProtobufError::NotProtobuf),
         (b"k8s".to_vec(), ProtobufError::NotProtobuf),
         (envelope("x/v1", "Widget", b""), unknown),
-        (envelope("v1", "Secret", &[0x0a, 0x7f]), ProtobufError::Truncated),
+        (
+            envelope("v1", "Secret", &[0x0a, 0x7f]),
+            ProtobufError::Truncated,
+        ),
         (envelope("v1", "Secret", &[0x0a]), ProtobufError::Truncated),
         (envelope("v1", "Secret", &[0x00]), ProtobufError::Malformed),
         (envelope("v1", "Secret", &[0x0b]), ProtobufError::Malformed),
-        (envelope("v1", "Secret", &[0xff; 12]), ProtobufError::Malformed),
-        (envelope("v1", "Secret", &number(1, 3)), ProtobufError::WireType { field: "metadata" }),
-        (envelope("v1", "Secret", &bytes(3, &[0xff])), ProtobufError::Text { field: "type" }),
+        (
+            envelope("v1", "Secret", &[0xff; 12]),
+            ProtobufError::Malformed,
+        ),
+        (
+            envelope("v1", "Secret", &number(1, 3)),
+            ProtobufError::WireType { field: "metadata" },
+        ),
+        (
+            envelope("v1", "Secret", &bytes(3, &[0xff])),
+            ProtobufError::Text { field: "type" },
+        ),
         (
             envelope("apps/v1", "ControllerRevision", &bytes(2, &bytes(1, b"{"))),
             ProtobufError::Json { field: "data" },
         ),
         (
-            envelope("v1", "Secret", &bytes(1, &bytes(8, &number(1, u64::MAX / 2)))),
-            ProtobufError::Time { field: "creationTimestamp" },
+            envelope(
+                "v1",
+                "Secret",
+                &bytes(1, &bytes(8, &number(1, u64::MAX / 2))),
+            ),
+            ProtobufError::Time {
+                field: "creationTimestamp",
+            },
         ),
     ];
     for (body, expected) in cases {

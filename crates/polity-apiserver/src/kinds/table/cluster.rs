@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use super::{Row, join, or, scalar, text};
 
 pub(super) fn node(row: &Row<'_>) -> Vec<Value> {
-    let ready = row.list("status.conditions").iter().find(|condition| text(condition, "type") == "Ready");
+    let ready = row
+        .list("status.conditions")
+        .iter()
+        .find(|condition| text(condition, "type") == "Ready");
     let mut status = vec![match ready {
         Some(condition) if text(condition, "status") == "True" => "Ready",
         Some(_) => "NotReady",
@@ -17,10 +20,14 @@ pub(super) fn node(row: &Row<'_>) -> Vec<Value> {
         status.push("SchedulingDisabled");
     }
     let address = |ty: &str| {
-        let found = row.list("status.addresses").iter().find(|address| text(address, "type") == ty);
+        let found = row
+            .list("status.addresses")
+            .iter()
+            .find(|address| text(address, "type") == ty);
         json!(found.map_or("<none>", |address| text(address, "address")))
     };
-    let info = |field: &str| or(row.text(&format!("status.nodeInfo.{field}")), "<unknown>").to_owned();
+    let info =
+        |field: &str| or(row.text(&format!("status.nodeInfo.{field}")), "<unknown>").to_owned();
     let architecture = row.text("status.nodeInfo.architecture");
     let kernel = match architecture {
         "" => info("kernelVersion"),
@@ -50,7 +57,10 @@ fn node_roles<'a>(row: &Row<'a>) -> BTreeSet<&'a str> {
 }
 
 pub(super) fn config_map(row: &Row<'_>) -> Vec<Value> {
-    let n_keys = ["data", "binaryData"].into_iter().filter_map(|field| row.at(field).as_object()).map(serde_json::Map::len);
+    let n_keys = ["data", "binaryData"]
+        .into_iter()
+        .filter_map(|field| row.at(field).as_object())
+        .map(serde_json::Map::len);
     vec![row.name(), json!(n_keys.sum::<usize>()), row.age()]
 }
 
@@ -78,7 +88,11 @@ pub(super) fn event(row: &Row<'_>) -> Vec<Value> {
     };
     let component = or(row.text("source.component"), row.text("reportingComponent"));
     let instance = or(row.text("source.host"), row.text("reportingInstance"));
-    let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
+    let source = if instance.is_empty() {
+        component.to_owned()
+    } else {
+        format!("{component}, {instance}")
+    };
     vec![
         json!(last),
         row.text_cell("type"),
@@ -118,7 +132,10 @@ pub(super) fn persistent_volume_claim(row: &Row<'_>) -> Vec<Value> {
     let volume = row.text("spec.volumeName");
     let (capacity, modes) = match volume {
         "" => ("", String::new()),
-        _ => (or(row.text("status.capacity.storage"), "0"), access_modes(row.list("status.accessModes"))),
+        _ => (
+            or(row.text("status.capacity.storage"), "0"),
+            access_modes(row.list("status.accessModes")),
+        ),
     };
     vec![
         row.name(),
@@ -134,7 +151,11 @@ pub(super) fn persistent_volume_claim(row: &Row<'_>) -> Vec<Value> {
 }
 
 fn phase(row: &Row<'_>) -> Value {
-    json!(if row.is_terminating() { "Terminating" } else { row.text("status.phase") })
+    json!(if row.is_terminating() {
+        "Terminating"
+    } else {
+        row.text("status.phase")
+    })
 }
 
 fn unset(row: &Row<'_>, path: &str) -> Value {
@@ -143,8 +164,12 @@ fn unset(row: &Row<'_>, path: &str) -> Value {
 
 /// The class, which old objects carry in an annotation.
 fn storage_class_of<'a>(row: &Row<'a>) -> &'a str {
-    let annotation = row.at("metadata.annotations").get("volume.beta.kubernetes.io/storage-class");
-    annotation.and_then(Value::as_str).unwrap_or_else(|| row.text("spec.storageClassName"))
+    let annotation = row
+        .at("metadata.annotations")
+        .get("volume.beta.kubernetes.io/storage-class");
+    annotation
+        .and_then(Value::as_str)
+        .unwrap_or_else(|| row.text("spec.storageClassName"))
 }
 
 fn access_modes(modes: &[Value]) -> String {
@@ -154,16 +179,31 @@ fn access_modes(modes: &[Value]) -> String {
         ("ReadWriteMany", "RWX"),
         ("ReadWriteOncePod", "RWOP"),
     ];
-    join(short.iter().filter(|(mode, _)| modes.contains(&json!(mode))).map(|(_, short)| *short), ",")
+    join(
+        short
+            .iter()
+            .filter(|(mode, _)| modes.contains(&json!(mode)))
+            .map(|(_, short)| *short),
+        ",",
+    )
 }
 
 pub(super) fn storage_class(row: &Row<'_>) -> Vec<Value> {
     let annotations = row.at("metadata.annotations");
-    let keys = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-    let is_default = keys.iter().any(|key| annotations.get(*key) == Some(&json!("true")));
+    let keys = [
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+    ];
+    let is_default = keys
+        .iter()
+        .any(|key| annotations.get(*key) == Some(&json!("true")));
     let name = row.text("metadata.name");
     vec![
-        json!(if is_default { format!("{name} (default)") } else { name.to_owned() }),
+        json!(if is_default {
+            format!("{name} (default)")
+        } else {
+            name.to_owned()
+        }),
         row.text_cell("provisioner"),
         json!(or(row.text("reclaimPolicy"), "Delete")),
         json!(or(row.text("volumeBindingMode"), "Immediate")),
@@ -177,8 +217,17 @@ pub(super) fn resource_quota(row: &Row<'_>) -> Vec<Value> {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for (resource, hard) in row.at("status.hard").as_object().into_iter().flatten() {
         let amount = used.get(resource).map_or_else(|| "0".to_owned(), scalar);
-        let column = if resource.starts_with("limits.") { &mut limits } else { &mut requests };
+        let column = if resource.starts_with("limits.") {
+            &mut limits
+        } else {
+            &mut requests
+        };
         column.push(format!("{resource}: {amount}/{}", scalar(hard)));
     }
-    vec![row.name(), json!(requests.join(", ")), json!(limits.join(", ")), row.age()]
+    vec![
+        row.name(),
+        json!(requests.join(", ")),
+        json!(limits.join(", ")),
+        row.age(),
+    ]
 }

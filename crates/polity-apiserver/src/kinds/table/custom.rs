@@ -21,8 +21,15 @@ impl CustomTable {
             "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
             "description": "Time since the object was created.",
         })];
-        let given = if printer_columns.is_empty() { &age[..] } else { printer_columns };
-        let mut table = Self { columns: vec![column("Name", "string", 0, "")], paths: Vec::new() };
+        let given = if printer_columns.is_empty() {
+            &age[..]
+        } else {
+            printer_columns
+        };
+        let mut table = Self {
+            columns: vec![column("Name", "string", 0, "")],
+            paths: Vec::new(),
+        };
         for definition in given {
             let path = text(definition, "jsonPath");
             table.paths.push(path.parse()?);
@@ -35,7 +42,10 @@ impl CustomTable {
                 ty: text(definition, "type").to_owned(),
                 format: text(definition, "format").to_owned(),
                 description,
-                priority: definition["priority"].as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or_default(),
+                priority: definition["priority"]
+                    .as_i64()
+                    .and_then(|n| i32::try_from(n).ok())
+                    .unwrap_or_default(),
             });
         }
         Ok(table)
@@ -50,10 +60,14 @@ impl CustomTable {
     pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let name = json!(text(object, "metadata.name"));
         let types = self.columns.iter().skip(1).map(|column| column.ty.as_str());
-        let rest = self.paths.iter().zip(types).map(|(path, ty)| match path.first(object) {
-            Some(value) => cell(ty, value, now),
-            None => Value::Null,
-        });
+        let rest = self
+            .paths
+            .iter()
+            .zip(types)
+            .map(|(path, ty)| match path.first(object) {
+                Some(value) => cell(ty, value, now),
+                None => Value::Null,
+            });
         std::iter::once(name).chain(rest).collect()
     }
 }
@@ -63,9 +77,10 @@ fn cell(ty: &str, value: &Value, now: Timestamp) -> Value {
         ("string", Value::Null) => Value::Null,
         ("string", Value::String(text)) => json!(text),
         ("string", other) => json!(other.to_string()),
-        ("integer", Value::Number(number)) => {
-            number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).map_or(Value::Null, Value::from)
-        }
+        ("integer", Value::Number(number)) => number
+            .as_i64()
+            .or_else(|| number.as_f64().map(|float| float as i64))
+            .map_or(Value::Null, Value::from),
         ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
         ("date", Value::String(text)) => match text.parse::<Timestamp>() {
             Ok(then) => json!(human_duration(then, now)),
@@ -96,8 +111,17 @@ mod tests {
             json!({"name": "Odd", "type": "integer", "jsonPath": ".spec.on"}),
         ])
         .unwrap();
-        let names: Vec<_> = table.columns().iter().map(|column| column.name.as_str()).collect();
-        assert_eq!(names, ["Name", "Size", "Ready", "On", "Since", "All", "Missing", "Odd"]);
+        let names: Vec<_> = table
+            .columns()
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "Name", "Size", "Ready", "On", "Since", "All", "Missing", "Odd"
+            ]
+        );
         assert_eq!(table.columns()[0].format, "name");
         assert_eq!(table.columns()[3].priority, 1);
         let object = json!({
@@ -115,7 +139,8 @@ mod tests {
     #[test]
     fn without_columns_the_age_is_shown() {
         let table = CustomTable::new(&[]).unwrap();
-        let object = json!({"metadata": {"name": "w", "creationTimestamp": "2025-12-31T23:00:00Z"}});
+        let object =
+            json!({"metadata": {"name": "w", "creationTimestamp": "2025-12-31T23:00:00Z"}});
         assert_eq!(json!(table.cells(&object, now())), json!(["w", "120m"]));
         assert!(CustomTable::new(&[json!({"jsonPath": "nonsense["})]).is_err());
     }

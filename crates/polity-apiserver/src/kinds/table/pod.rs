@@ -11,11 +11,18 @@ pub(super) fn pod(row: &Row<'_>) -> Vec<Value> {
     let summary = summarise(row);
     let restarts = match summary.last_restart {
         Some(time) if summary.n_restarts != 0 => {
-            format!("{} ({} ago)", summary.n_restarts, super::human_duration(time, row.now))
+            format!(
+                "{} ({} ago)",
+                summary.n_restarts,
+                super::human_duration(time, row.now)
+            )
         }
         _ => summary.n_restarts.to_string(),
     };
-    let ip = row.list("status.podIPs").first().map_or("", |ip| text(ip, "ip"));
+    let ip = row
+        .list("status.podIPs")
+        .first()
+        .map_or("", |ip| text(ip, "ip"));
     vec![
         row.name(),
         json!(format!("{}/{}", summary.n_ready, summary.n_containers)),
@@ -41,15 +48,21 @@ struct Summary {
 impl Summary {
     fn count_restarts(&mut self, status: &Value) {
         self.n_restarts = self.n_restarts.saturating_add(int(status, "restartCount"));
-        let finished = text(status, "lastState.terminated.finishedAt").parse::<Timestamp>().ok();
+        let finished = text(status, "lastState.terminated.finishedAt")
+            .parse::<Timestamp>()
+            .ok();
         self.last_restart = self.last_restart.max(finished);
     }
 }
 
 fn summarise(row: &Row<'_>) -> Summary {
     let phase = row.text("status.phase");
-    let mut summary = Summary { reason: or(row.text("status.reason"), phase).to_owned(), ..Summary::default() };
-    let gated = |c: &Value| text(c, "type") == "PodScheduled" && text(c, "reason") == "SchedulingGated";
+    let mut summary = Summary {
+        reason: or(row.text("status.reason"), phase).to_owned(),
+        ..Summary::default()
+    };
+    let gated =
+        |c: &Value| text(c, "type") == "PodScheduled" && text(c, "reason") == "SchedulingGated";
     if row.list("status.conditions").iter().any(gated) {
         summary.reason = "SchedulingGated".to_owned();
     }
@@ -103,7 +116,11 @@ fn summarise_init(row: &Row<'_>, sidecars: &HashSet<&str>, summary: &mut Summary
 fn summarise_containers(row: &Row<'_>, sidecars: &HashSet<&str>, summary: &mut Summary) {
     // Restarts of init containers count only while the Pod initialises, those of sidecars always.
     (summary.n_restarts, summary.last_restart) = (0, None);
-    for status in row.list("status.initContainerStatuses").iter().filter(|s| sidecars.contains(text(s, "name"))) {
+    for status in row
+        .list("status.initContainerStatuses")
+        .iter()
+        .filter(|s| sidecars.contains(text(s, "name")))
+    {
         summary.count_restarts(status);
     }
     let (mut has_running, mut failure) = (false, None);
@@ -149,6 +166,9 @@ fn readiness_gates(row: &Row<'_>) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let n_true = gates.iter().filter(|gate| row.has_condition(text(gate, "conditionType"))).count();
+    let n_true = gates
+        .iter()
+        .filter(|gate| row.has_condition(text(gate, "conditionType")))
+        .count();
     format!("{n_true}/{}", gates.len())
 }

@@ -30,9 +30,19 @@ pub(super) fn priority_class(row: &Row<'_>) -> Vec<Value> {
 
 pub(super) fn role_binding(row: &Row<'_>) -> Vec<Value> {
     let subjects = |kind: &str| -> Vec<&Value> {
-        row.list("subjects").iter().filter(|subject| text(subject, "kind") == kind).collect()
+        row.list("subjects")
+            .iter()
+            .filter(|subject| text(subject, "kind") == kind)
+            .collect()
     };
-    let names = |kind: &str| json!(join(subjects(kind).into_iter().map(|subject| text(subject, "name")), ", "));
+    let names = |kind: &str| {
+        json!(join(
+            subjects(kind)
+                .into_iter()
+                .map(|subject| text(subject, "name")),
+            ", "
+        ))
+    };
     let accounts: Vec<String> = subjects("ServiceAccount")
         .into_iter()
         .map(|subject| match text(subject, "namespace") {
@@ -42,7 +52,11 @@ pub(super) fn role_binding(row: &Row<'_>) -> Vec<Value> {
         .collect();
     vec![
         row.name(),
-        json!(format!("{}/{}", row.text("roleRef.kind"), row.text("roleRef.name"))),
+        json!(format!(
+            "{}/{}",
+            row.text("roleRef.kind"),
+            row.text("roleRef.name")
+        )),
         row.age(),
         names("User"),
         names("Group"),
@@ -56,23 +70,39 @@ pub(super) fn admission(row: &Row<'_>, kind: &str) -> Vec<Value> {
             vec![row.name(), json!(row.list("webhooks").len()), row.age()]
         }
         "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
-            vec![row.name(), row.text_cell("spec.policyName"), json!(param_ref(row.at("spec.paramRef"))), row.age()]
+            vec![
+                row.name(),
+                row.text_cell("spec.policyName"),
+                json!(param_ref(row.at("spec.paramRef"))),
+                row.age(),
+            ]
         }
         _ => {
-            let rules = if kind == "MutatingAdmissionPolicy" { "spec.mutations" } else { "spec.validations" };
+            let rules = if kind == "MutatingAdmissionPolicy" {
+                "spec.mutations"
+            } else {
+                "spec.validations"
+            };
             let params = row.at("spec.paramKind");
             let params = match params.is_object() {
                 true => format!("{}/{}", text(params, "apiVersion"), text(params, "kind")),
                 false => "<unset>".to_owned(),
             };
-            vec![row.name(), json!(row.list(rules).len()), json!(params), row.age()]
+            vec![
+                row.name(),
+                json!(row.list(rules).len()),
+                json!(params),
+                row.age(),
+            ]
         }
     }
 }
 
 fn param_ref(params: &Value) -> String {
     match (text(params, "namespace"), text(params, "name")) {
-        ("", "") if params.get("selector").is_some() => scalar(&workload::selector(&params["selector"])),
+        ("", "") if params.get("selector").is_some() => {
+            scalar(&workload::selector(&params["selector"]))
+        }
         (_, "") => "<unset>".to_owned(),
         ("", name) => format!("*/{name}"),
         (namespace, name) => format!("{namespace}/{name}"),
@@ -80,13 +110,24 @@ fn param_ref(params: &Value) -> String {
 }
 
 pub(super) fn autoscaler(row: &Row<'_>) -> Vec<Value> {
-    let reference = format!("{}/{}", row.text("spec.scaleTargetRef.kind"), row.text("spec.scaleTargetRef.name"));
+    let reference = format!(
+        "{}/{}",
+        row.text("spec.scaleTargetRef.kind"),
+        row.text("spec.scaleTargetRef.name")
+    );
     let least = row.at("spec.minReplicas");
     vec![
         row.name(),
         json!(reference),
-        json!(targets(row.list("spec.metrics"), row.list("status.currentMetrics"))),
-        json!(if least.is_null() { "<unset>".to_owned() } else { scalar(least) }),
+        json!(targets(
+            row.list("spec.metrics"),
+            row.list("status.currentMetrics")
+        )),
+        json!(if least.is_null() {
+            "<unset>".to_owned()
+        } else {
+            scalar(least)
+        }),
         json!(row.int("spec.maxReplicas")),
         json!(row.int("status.currentReplicas")),
         row.age(),
@@ -105,7 +146,11 @@ fn targets(specs: &[Value], statuses: &[Value]) -> String {
         .map(|(index, spec)| target(spec, statuses.get(index).unwrap_or(&Value::Null)))
         .collect();
     let shown = shown.join(", ");
-    if specs.len() > 2 { format!("{shown} + {} more...", specs.len() - 2) } else { shown }
+    if specs.len() > 2 {
+        format!("{shown} + {} more...", specs.len() - 2)
+    } else {
+        shown
+    }
 }
 
 fn target(spec: &Value, status: &Value) -> String {
@@ -129,9 +174,17 @@ fn target(spec: &Value, status: &Value) -> String {
     };
     let has_average = wanted.get("averageValue").is_some();
     match (ty, has_average) {
-        ("Resource" | "ContainerResource", true) => format!("{}: {}", text(spec, &format!("{source}.name")), pair("averageValue", "")),
+        ("Resource" | "ContainerResource", true) => format!(
+            "{}: {}",
+            text(spec, &format!("{source}.name")),
+            pair("averageValue", "")
+        ),
         ("Resource" | "ContainerResource", false) => {
-            format!("{}: {}", text(spec, &format!("{source}.name")), pair("averageUtilization", "%"))
+            format!(
+                "{}: {}",
+                text(spec, &format!("{source}.name")),
+                pair("averageUtilization", "%")
+            )
         }
         ("Pods", _) => pair("averageValue", ""),
         (_, true) => format!("{} (avg)", pair("averageValue", "")),
@@ -140,15 +193,24 @@ fn target(spec: &Value, status: &Value) -> String {
 }
 
 pub(super) fn custom_resource_definition(row: &Row<'_>) -> Vec<Value> {
-    let served = row.list("spec.versions").iter().filter(|version| version["served"] == json!(true));
+    let served = row
+        .list("spec.versions")
+        .iter()
+        .filter(|version| version["served"] == json!(true));
     let mut versions: Vec<String> = served
         .map(|version| {
-            let storage = if version["storage"] == json!(true) { "(storage)" } else { "" };
+            let storage = if version["storage"] == json!(true) {
+                "(storage)"
+            } else {
+                ""
+            };
             format!("{}{storage}", text(version, "name"))
         })
         .collect();
     versions.sort();
-    let short_names = list(row.object, "spec.names.shortNames").iter().filter_map(Value::as_str);
+    let short_names = list(row.object, "spec.names.shortNames")
+        .iter()
+        .filter_map(Value::as_str);
     vec![
         row.name(),
         row.text_cell("spec.scope"),

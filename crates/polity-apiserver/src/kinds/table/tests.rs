@@ -4,7 +4,10 @@ use super::*;
 use crate::kinds::builtin::builtin_resources;
 
 fn def(kind: &str) -> &'static ResourceDef {
-    builtin_resources().iter().find(|def| def.gvk.group_kind().to_string() == kind).unwrap()
+    builtin_resources()
+        .iter()
+        .find(|def| def.gvk.group_kind().to_string() == kind)
+        .unwrap()
 }
 
 fn now() -> Timestamp {
@@ -23,10 +26,22 @@ fn check(kind: &str, mut object: Value, expected: Value) {
 #[test]
 fn every_kind_has_as_many_cells_as_columns() {
     for def in builtin_resources() {
-        for odd in [json!({}), json!({"spec": [], "status": 3, "metadata": null}), json!(null)] {
-            assert_eq!(cells(def, &odd, now()).len(), columns(def).len(), "{}", def.gvk);
+        for odd in [
+            json!({}),
+            json!({"spec": [], "status": 3, "metadata": null}),
+            json!(null),
+        ] {
+            assert_eq!(
+                cells(def, &odd, now()).len(),
+                columns(def).len(),
+                "{}",
+                def.gvk
+            );
         }
-        let name = columns(def).iter().find(|column| column.name == "Name").unwrap();
+        let name = columns(def)
+            .iter()
+            .find(|column| column.name == "Name")
+            .unwrap();
         assert_eq!(name.format, "name");
     }
 }
@@ -41,10 +56,16 @@ fn every_line_of_the_table_belongs_to_a_kind() {
 #[test]
 fn pods() {
     let wide = |ready: &str, status: &str, restarts: &str| {
-        json!(["x", ready, status, restarts, "5m", "<none>", "<none>", "<none>", "<none>"])
+        json!([
+            "x", ready, status, restarts, "5m", "<none>", "<none>", "<none>", "<none>"
+        ])
     };
     let one = json!([{"name": "a"}]);
-    check("Pod", json!({"spec": {"containers": one}, "status": {"phase": "Pending"}}), wide("0/1", "Pending", "0"));
+    check(
+        "Pod",
+        json!({"spec": {"containers": one}, "status": {"phase": "Pending"}}),
+        wide("0/1", "Pending", "0"),
+    );
     let running = json!([{"ready": true, "state": {"running": {}}, "restartCount": 2,
         "lastState": {"terminated": {"finishedAt": "2026-01-09T23:54:00Z"}}}]);
     check(
@@ -52,9 +73,20 @@ fn pods() {
         json!({"spec": {"containers": one, "nodeName": "n", "readinessGates": [{"conditionType": "g"}]},
                "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "containerStatuses": running,
                           "conditions": [{"type": "g", "status": "True"}]}}),
-        json!(["x", "1/1", "Running", "2 (6m ago)", "5m", "10.0.0.1", "n", "<none>", "1/1"]),
+        json!([
+            "x",
+            "1/1",
+            "Running",
+            "2 (6m ago)",
+            "5m",
+            "10.0.0.1",
+            "n",
+            "<none>",
+            "1/1"
+        ]),
     );
-    let crashing = json!([{"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}]);
+    let crashing =
+        json!([{"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}]);
     check(
         "Pod",
         json!({"spec": {"containers": one}, "status": {"phase": "Running", "containerStatuses": crashing}}),
@@ -89,7 +121,8 @@ fn pods() {
         json!({"spec": {"containers": one}, "status": {"phase": "Pending", "conditions": gated}}),
         wide("0/1", "SchedulingGated", "0"),
     );
-    let sidecar = json!({"containers": one, "initContainers": [{"name": "s", "restartPolicy": "Always"}]});
+    let sidecar =
+        json!({"containers": one, "initContainers": [{"name": "s", "restartPolicy": "Always"}]});
     check(
         "Pod",
         json!({"spec": sidecar, "status": {"phase": "Running",
@@ -123,12 +156,25 @@ fn workloads() {
         "Job.batch",
         json!({"spec": {"completions": 1, "template": template}, "status": {"succeeded": 1, "startTime": "2026-01-09T23:56:00Z",
                "completionTime": "2026-01-09T23:56:30Z", "conditions": [{"type": "Complete", "status": "True"}]}}),
-        json!(["x", "Complete", "1/1", "30s", "5m", "a,b", "i:1,j", "<none>"]),
+        json!([
+            "x", "Complete", "1/1", "30s", "5m", "a,b", "i:1,j", "<none>"
+        ]),
     );
     check(
         "CronJob.batch",
         json!({"spec": {"schedule": "* * * * *", "suspend": false}, "status": {"active": [{}], "lastScheduleTime": "2026-01-09T23:59:00Z"}}),
-        json!(["x", "* * * * *", "<none>", "False", 1, "60s", "5m", "", "", "<none>"]),
+        json!([
+            "x",
+            "* * * * *",
+            "<none>",
+            "False",
+            1,
+            "60s",
+            "5m",
+            "",
+            "",
+            "<none>"
+        ]),
     );
 }
 
@@ -138,12 +184,28 @@ fn services_and_ingresses() {
         "Service",
         json!({"spec": {"type": "NodePort", "clusterIPs": ["10.0.0.1"], "selector": {"app": "x"},
                "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}}),
-        json!(["x", "NodePort", "10.0.0.1", "<none>", "80:30080/TCP,53/UDP", "5m", "app=x"]),
+        json!([
+            "x",
+            "NodePort",
+            "10.0.0.1",
+            "<none>",
+            "80:30080/TCP,53/UDP",
+            "5m",
+            "app=x"
+        ]),
     );
     check(
         "Service",
         json!({"spec": {"type": "LoadBalancer", "clusterIPs": ["None"]}}),
-        json!(["x", "LoadBalancer", "None", "<pending>", "<none>", "5m", "<none>"]),
+        json!([
+            "x",
+            "LoadBalancer",
+            "None",
+            "<pending>",
+            "<none>",
+            "5m",
+            "<none>"
+        ]),
     );
     check(
         "Ingress.networking.k8s.io",
@@ -165,15 +227,38 @@ fn services_and_ingresses() {
 
 #[test]
 fn cluster_kinds() {
-    check("Namespace", json!({"status": {"phase": "Active"}}), json!(["x", "Active", "5m"]));
-    check("ConfigMap", json!({"data": {"a": "1"}, "binaryData": {"b": ""}}), json!(["x", 2, "5m"]));
-    check("Secret", json!({"type": "Opaque", "data": {"a": ""}}), json!(["x", "Opaque", 1, "5m"]));
+    check(
+        "Namespace",
+        json!({"status": {"phase": "Active"}}),
+        json!(["x", "Active", "5m"]),
+    );
+    check(
+        "ConfigMap",
+        json!({"data": {"a": "1"}, "binaryData": {"b": ""}}),
+        json!(["x", 2, "5m"]),
+    );
+    check(
+        "Secret",
+        json!({"type": "Opaque", "data": {"a": ""}}),
+        json!(["x", "Opaque", 1, "5m"]),
+    );
     check(
         "Node",
         json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}, "spec": {"unschedulable": true},
                "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.37.0"},
                           "addresses": [{"type": "InternalIP", "address": "10.0.0.9"}]}}),
-        json!(["x", "Ready,SchedulingDisabled", "control-plane", "5m", "v1.37.0", "10.0.0.9", "<none>", "<unknown>", "<unknown>", "<unknown>"]),
+        json!([
+            "x",
+            "Ready,SchedulingDisabled",
+            "control-plane",
+            "5m",
+            "v1.37.0",
+            "10.0.0.9",
+            "<none>",
+            "<unknown>",
+            "<unknown>",
+            "<unknown>"
+        ]),
     );
     let event = json!({"involvedObject": {"kind": "Pod", "name": "p"}, "reason": "R", "type": "Normal", "message": " m ",
         "firstTimestamp": "2026-01-09T23:50:00Z", "lastTimestamp": "2026-01-09T23:59:30Z", "count": 4, "source": {"component": "c"}});
@@ -186,9 +271,23 @@ fn cluster_kinds() {
         "PersistentVolumeClaim",
         json!({"spec": {"volumeName": "v", "storageClassName": "s", "volumeMode": "Filesystem"},
                "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce", "ReadWriteMany"]}}),
-        json!(["x", "Bound", "v", "1Gi", "RWO,RWX", "s", "<unset>", "5m", "Filesystem"]),
+        json!([
+            "x",
+            "Bound",
+            "v",
+            "1Gi",
+            "RWO,RWX",
+            "s",
+            "<unset>",
+            "5m",
+            "Filesystem"
+        ]),
     );
-    check("Role.rbac.authorization.k8s.io", json!({}), json!(["x", "2026-01-09T23:55:00Z"]));
+    check(
+        "Role.rbac.authorization.k8s.io",
+        json!({}),
+        json!(["x", "2026-01-09T23:55:00Z"]),
+    );
 }
 
 #[test]
@@ -211,8 +310,16 @@ fn policy_kinds() {
                {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]}),
         json!(["x", "Role/r", "5m", "u", "", "n/s"]),
     );
-    check("Lease.coordination.k8s.io", json!({"spec": {"holderIdentity": "h"}}), json!(["x", "h", "5m"]));
-    check("ValidatingWebhookConfiguration.admissionregistration.k8s.io", json!({"webhooks": [{}, {}]}), json!(["x", 2, "5m"]));
+    check(
+        "Lease.coordination.k8s.io",
+        json!({"spec": {"holderIdentity": "h"}}),
+        json!(["x", "h", "5m"]),
+    );
+    check(
+        "ValidatingWebhookConfiguration.admissionregistration.k8s.io",
+        json!({"webhooks": [{}, {}]}),
+        json!(["x", 2, "5m"]),
+    );
     check(
         "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
         json!({"spec": {"policyName": "p", "paramRef": {"name": "r"}}}),
@@ -223,6 +330,15 @@ fn policy_kinds() {
         json!({"spec": {"group": "g", "scope": "Cluster", "names": {"kind": "K", "shortNames": ["k"]},
                "versions": [{"name": "v1", "served": true, "storage": true}, {"name": "v1beta1", "served": false}]},
                "status": {"conditions": [{"type": "Established", "status": "True"}]}}),
-        json!(["x", "Cluster", "v1(storage)", "2026-01-09T23:55:00Z", "g", "K", "k", true]),
+        json!([
+            "x",
+            "Cluster",
+            "v1(storage)",
+            "2026-01-09T23:55:00Z",
+            "g",
+            "K",
+            "k",
+            true
+        ]),
     );
 }

@@ -9,7 +9,12 @@ use super::{Row, human_duration, join, labels, list, or, text};
 
 pub(super) fn pod_template(row: &Row<'_>) -> Vec<Value> {
     let [names, images] = containers(row, "template.spec.containers");
-    vec![row.name(), names, images, json!(labels(row.at("template.metadata.labels")))]
+    vec![
+        row.name(),
+        names,
+        images,
+        json!(labels(row.at("template.metadata.labels"))),
+    ]
 }
 
 pub(super) fn replication_controller(row: &Row<'_>) -> Vec<Value> {
@@ -54,7 +59,11 @@ pub(super) fn stateful_set(row: &Row<'_>) -> Vec<Value> {
 }
 
 fn ready_of_wanted(row: &Row<'_>) -> Value {
-    json!(format!("{}/{}", row.int("status.readyReplicas"), row.int("spec.replicas")))
+    json!(format!(
+        "{}/{}",
+        row.int("status.readyReplicas"),
+        row.int("spec.replicas")
+    ))
 }
 
 pub(super) fn daemon_set(row: &Row<'_>) -> Vec<Value> {
@@ -75,22 +84,35 @@ pub(super) fn daemon_set(row: &Row<'_>) -> Vec<Value> {
 }
 
 pub(super) fn controller_revision(row: &Row<'_>) -> Vec<Value> {
-    let owner = row.list("metadata.ownerReferences").iter().find(|owner| owner["controller"] == json!(true));
+    let owner = row
+        .list("metadata.ownerReferences")
+        .iter()
+        .find(|owner| owner["controller"] == json!(true));
     let controller = owner.map_or_else(
         || "<none>".to_owned(),
         |owner| {
             let kind = text(owner, "kind").to_lowercase();
-            let group = text(owner, "apiVersion").split_once('/').map_or("", |(group, _)| group);
+            let group = text(owner, "apiVersion")
+                .split_once('/')
+                .map_or("", |(group, _)| group);
             let dot = if group.is_empty() { "" } else { "." };
             format!("{kind}{dot}{group}/{}", text(owner, "name"))
         },
     );
-    vec![row.name(), json!(controller), json!(row.int("revision")), row.age()]
+    vec![
+        row.name(),
+        json!(controller),
+        json!(row.int("revision")),
+        row.age(),
+    ]
 }
 
 pub(super) fn job(row: &Row<'_>) -> Vec<Value> {
     let succeeded = row.int("status.succeeded");
-    let completions = match (row.at("spec.completions").as_i64(), row.int("spec.parallelism")) {
+    let completions = match (
+        row.at("spec.completions").as_i64(),
+        row.int("spec.parallelism"),
+    ) {
         (Some(completions), _) => format!("{succeeded}/{completions}"),
         (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
         _ => format!("{succeeded}/1"),
@@ -113,7 +135,8 @@ pub(super) fn job(row: &Row<'_>) -> Vec<Value> {
 }
 
 fn job_status(row: &Row<'_>) -> &'static str {
-    let first = |conditions: &[&'static str]| conditions.iter().copied().find(|ty| row.has_condition(ty));
+    let first =
+        |conditions: &[&'static str]| conditions.iter().copied().find(|ty| row.has_condition(ty));
     if let Some(end) = first(&["Complete", "Failed"]) {
         return end;
     }
@@ -151,7 +174,12 @@ pub(super) fn cron_job(row: &Row<'_>) -> Vec<Value> {
 /// Names and images, each joined by commas.
 fn containers(row: &Row<'_>, path: &str) -> [Value; 2] {
     let containers = list(row.object, path);
-    ["name", "image"].map(|field| json!(join(containers.iter().map(|container| text(container, field)), ",")))
+    ["name", "image"].map(|field| {
+        json!(join(
+            containers.iter().map(|container| text(container, field)),
+            ","
+        ))
+    })
 }
 
 /// A label selector as one would type it.

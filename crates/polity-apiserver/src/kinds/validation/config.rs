@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use polity_core::name;
 use polity_core::quantity::Quantity;
-use polity_core::{FieldPath, FieldError};
+use polity_core::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use super::{Errors, Object, at, field, list, text};
@@ -19,15 +19,26 @@ pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) 
         for (key, value) in at(new, bag).as_object().into_iter().flatten() {
             errors.named(&path.key(key), &json!(key), name::config_key(key));
             if bag == "data" && at(new, "binaryData").get(key).is_some() {
-                errors.invalid(&path.key(key), &json!(key), "duplicate of key present in binaryData");
+                errors.invalid(
+                    &path.key(key),
+                    &json!(key),
+                    "duplicate of key present in binaryData",
+                );
             }
             let text = value.as_str().unwrap_or_default();
-            n_bytes += if bag == "data" { text.len() } else { decoded_length(text) };
+            n_bytes += if bag == "data" {
+                text.len()
+            } else {
+                decoded_length(text)
+            };
         }
     }
     if n_bytes > MAX_DATA {
         // The error speaks of the object as a whole.
-        errors.0.push(FieldError { field: "[]".to_owned(), ..FieldError::too_long(&FieldPath::root(), MAX_DATA) });
+        errors.0.push(FieldError {
+            field: "[]".to_owned(),
+            ..FieldError::too_long(&FieldPath::root(), MAX_DATA)
+        });
     }
     keeps_immutable(new, old, &["data", "binaryData"], errors);
 }
@@ -53,12 +64,16 @@ pub(super) fn secret(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         "kubernetes.io/dockerconfigjson" => require(&[".dockerconfigjson"]),
         "kubernetes.io/tls" => require(&["tls.crt", "tls.key"]),
         "kubernetes.io/ssh-auth" => require(&["ssh-privatekey"]),
-        "kubernetes.io/basic-auth" if data.get("username").is_none() && data.get("password").is_none() => {
+        "kubernetes.io/basic-auth"
+            if data.get("username").is_none() && data.get("password").is_none() =>
+        {
             require(&["username", "password"]);
         }
         "kubernetes.io/service-account-token" => {
             let key = "kubernetes.io/service-account.name";
-            let account = at(new, "metadata.annotations").get(key).and_then(Value::as_str);
+            let account = at(new, "metadata.annotations")
+                .get(key)
+                .and_then(Value::as_str);
             if account.is_none_or(str::is_empty) {
                 errors.required(&FieldPath::of("metadata").child("annotations").key(key), "");
             }
@@ -73,27 +88,46 @@ pub(super) fn secret(new: &Value, old: Option<&Value>, errors: &mut Errors) {
 
 /// Registry credentials are JSON objects; what is wrong with them is told without showing them.
 fn docker_config(secret: &Value, key: &str, path: &FieldPath, errors: &mut Errors) {
-    if at(secret, "type").as_str() != Some(&format!("kubernetes.io/{}", key.trim_start_matches('.'))) {
+    if at(secret, "type").as_str()
+        != Some(&format!("kubernetes.io/{}", key.trim_start_matches('.')))
+    {
         return;
     }
-    let Some(text) = at(secret, "data").get(key).and_then(Value::as_str) else { return };
+    let Some(text) = at(secret, "data").get(key).and_then(Value::as_str) else {
+        return;
+    };
     let content = STANDARD.decode(text).unwrap_or_default();
     if serde_json::from_slice::<Object>(&content).is_err() {
-        errors.invalid(&path.key(key), &json!("<secret contents redacted>"), "must be a JSON object");
+        errors.invalid(
+            &path.key(key),
+            &json!("<secret contents redacted>"),
+            "must be a JSON object",
+        );
     }
 }
 
 fn decoded_length(base64: &str) -> usize {
-    base64.len() / 4 * 3 - base64.bytes().rev().take_while(|b| *b == b'=').count().min(base64.len() / 4 * 3)
+    base64.len() / 4 * 3
+        - base64
+            .bytes()
+            .rev()
+            .take_while(|b| *b == b'=')
+            .count()
+            .min(base64.len() / 4 * 3)
 }
 
 fn keeps_immutable(new: &Value, old: Option<&Value>, fields: &[&str], errors: &mut Errors) {
-    let Some(old) = old.filter(|old| at(old, "immutable") == &json!(true)) else { return };
+    let Some(old) = old.filter(|old| at(old, "immutable") == &json!(true)) else {
+        return;
+    };
     let detail = "field is immutable when `immutable` is set";
     if at(new, "immutable") != &json!(true) {
         errors.forbidden(&FieldPath::of("immutable"), detail);
     }
-    for field in fields.iter().filter(|field| at(new, field) != at(old, field)) {
+    for field in fields
+        .iter()
+        .filter(|field| at(new, field) != at(old, field))
+    {
         errors.forbidden(&FieldPath::of(field), detail);
     }
 }
@@ -101,7 +135,9 @@ fn keeps_immutable(new: &Value, old: Option<&Value>, fields: &[&str], errors: &m
 /// EV1, for an Event as core/v1 names its fields; `reporter` is the name of the field for who reports it.
 pub(super) fn event(event: &Value, reporter: &str, errors: &mut Errors) {
     let namespace = at(event, "metadata.namespace").as_str().unwrap_or_default();
-    let involved = at(event, "involvedObject.namespace").as_str().unwrap_or_default();
+    let involved = at(event, "involvedObject.namespace")
+        .as_str()
+        .unwrap_or_default();
     let is_new = !at(event, "eventTime").is_null();
     let fits = match (is_new, involved) {
         (false, "") => ["", "default"].contains(&namespace),
@@ -129,14 +165,22 @@ pub(super) fn event(event: &Value, reporter: &str, errors: &mut Errors) {
             errors.required(&path, "");
         }
         if given(field).len() > most {
-            errors.invalid(&path, &json!(""), &format!("can have at most {most} characters"));
+            errors.invalid(
+                &path,
+                &json!(""),
+                &format!("can have at most {most} characters"),
+            );
         }
     }
     let component = at(event, "reportingComponent");
-    errors.named(&FieldPath::of(reporter), &json!(given("reportingComponent")), match component {
-        Value::String(text) => name::qualified_name(text),
-        _ => Ok(()),
-    });
+    errors.named(
+        &FieldPath::of(reporter),
+        &json!(given("reportingComponent")),
+        match component {
+            Value::String(text) => name::qualified_name(text),
+            _ => Ok(()),
+        },
+    );
 }
 
 /// An Event written through events.k8s.io/v1: stricter, and hardly anything of it changes.
@@ -149,7 +193,10 @@ pub(super) fn new_event(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let new = as_core(new);
     event(&new, "reportingController", errors);
     let old = old.map(as_core);
-    if old.as_ref().is_none_or(|old| at(old, "series") != at(&new, "series")) {
+    if old
+        .as_ref()
+        .is_none_or(|old| at(old, "series") != at(&new, "series"))
+    {
         series(&new, errors);
     }
     let Some(old) = old else {
@@ -174,7 +221,11 @@ pub(super) fn new_event(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         errors.unchanged(&FieldPath::of(field), at(&new, field), at(&old, field));
     }
     let reporter = "reportingComponent";
-    errors.unchanged(&FieldPath::of("reportingController"), at(&new, reporter), at(&old, reporter));
+    errors.unchanged(
+        &FieldPath::of("reportingController"),
+        at(&new, reporter),
+        at(&old, reporter),
+    );
 }
 
 fn new_event_fields(event: &Value, errors: &mut Errors) {
@@ -183,7 +234,11 @@ fn new_event_fields(event: &Value, errors: &mut Errors) {
     }
     let ty = at(event, "type").as_str().unwrap_or_default();
     if !["Normal", "Warning"].contains(&ty) {
-        errors.invalid(&FieldPath::of("type"), &json!(""), &format!("has invalid value: {ty}"));
+        errors.invalid(
+            &FieldPath::of("type"),
+            &json!(""),
+            &format!("has invalid value: {ty}"),
+        );
     }
     for field in ["firstTimestamp", "lastTimestamp", "count", "source"] {
         let value = at(event, field);
@@ -200,7 +255,11 @@ fn series(event: &Value, errors: &mut Errors) {
         return;
     }
     if at(series, "count").as_i64().unwrap_or_default() < 2 {
-        errors.invalid(&FieldPath::of("series.count"), &json!(""), "should be at least 2");
+        errors.invalid(
+            &FieldPath::of("series.count"),
+            &json!(""),
+            "should be at least 2",
+        );
     }
     if at(series, "lastObservedTime").is_null() {
         errors.required(&FieldPath::of("series.lastObservedTime"), "");
@@ -208,7 +267,12 @@ fn series(event: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn claim_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
-    let supported = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let supported = [
+        "ReadOnlyMany",
+        "ReadWriteMany",
+        "ReadWriteOnce",
+        "ReadWriteOncePod",
+    ];
     for mode in list(spec, "accessModes") {
         if !supported.contains(&mode.as_str().unwrap_or_default()) {
             errors.not_supported(&path.child("accessModes"), mode, &supported);
@@ -229,12 +293,23 @@ pub(super) fn claim_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
 pub(super) fn claim_update(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(old) = old else { return };
     let fixed = |claim: &Value| {
-        let mut spec = claim.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut spec = claim
+            .get("spec")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
         for mutable in ["resources", "volumeAttributesClassName"] {
             spec.remove(mutable);
         }
         // The controller binds a claim by naming its volume.
-        if text(old.get("spec").and_then(Value::as_object).unwrap_or(&Object::new()), "volumeName").is_empty() {
+        if text(
+            old.get("spec")
+                .and_then(Value::as_object)
+                .unwrap_or(&Object::new()),
+            "volumeName",
+        )
+        .is_empty()
+        {
             spec.remove("volumeName");
         }
         spec

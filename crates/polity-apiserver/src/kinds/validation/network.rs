@@ -27,15 +27,30 @@ pub(super) fn service_spec(spec: &Object, path: &FieldPath, errors: &mut Errors)
     }
     if headless && ["LoadBalancer", "NodePort"].contains(&ty) {
         let path = path.child("clusterIPs").index(0);
-        errors.invalid(&path, &json!("None"), &format!("may not be set to 'None' for {ty} services"));
+        errors.invalid(
+            &path,
+            &json!("None"),
+            &format!("may not be set to 'None' for {ty} services"),
+        );
     }
     let (mut names, mut numbers, mut node_ports) = (HashSet::new(), HashSet::new(), HashSet::new());
     for (index, port) in ports.iter().enumerate() {
         let here = ports_path.index(index);
         let port_number = at(port, "port");
-        if !port_number.as_i64().is_some_and(|number| (1..=65535).contains(&number)) {
-            let shown = if port_number.is_null() { &json!(0) } else { port_number };
-            errors.invalid(&here.child("port"), shown, "must be between 1 and 65535, inclusive");
+        if !port_number
+            .as_i64()
+            .is_some_and(|number| (1..=65535).contains(&number))
+        {
+            let shown = if port_number.is_null() {
+                &json!(0)
+            } else {
+                port_number
+            };
+            errors.invalid(
+                &here.child("port"),
+                shown,
+                "must be between 1 and 65535, inclusive",
+            );
         }
         let name = at(port, "name");
         match name.as_str().unwrap_or_default() {
@@ -51,7 +66,10 @@ pub(super) fn service_spec(spec: &Object, path: &FieldPath, errors: &mut Errors)
         let node_port = at(port, "nodePort");
         if let Some(number) = node_port.as_i64().filter(|number| *number != 0) {
             if ty == "ClusterIP" {
-                errors.forbidden(&here.child("nodePort"), "may not be used when `type` is 'ClusterIP'");
+                errors.forbidden(
+                    &here.child("nodePort"),
+                    "may not be used when `type` is 'ClusterIP'",
+                );
             } else if !node_ports.insert((protocol, number)) {
                 errors.duplicate(&here.child("nodePort"), node_port);
             }
@@ -74,16 +92,26 @@ pub(super) fn service_update(new: &Value, old: Option<&Value>, errors: &mut Erro
 pub(super) fn ingress_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let rules = list(spec, "rules");
     if rules.is_empty() && field(spec, "defaultBackend").is_null() {
-        errors.invalid(path, field(spec, "rules"), "either `defaultBackend` or `rules` must be specified");
+        errors.invalid(
+            path,
+            field(spec, "rules"),
+            "either `defaultBackend` or `rules` must be specified",
+        );
     }
     for (index, rule) in rules.iter().enumerate() {
         let host = at(rule, "host");
-        let Some(name) = host.as_str().filter(|name| !name.is_empty()) else { continue };
+        let Some(name) = host.as_str().filter(|name| !name.is_empty()) else {
+            continue;
+        };
         let path = path.child("rules").index(index).child("host");
         if name.parse::<IpAddr>().is_ok() {
             errors.invalid(&path, host, "must be a DNS name, not an IP address");
         }
-        errors.named(&path, host, name::dns_subdomain(name.strip_prefix("*.").unwrap_or(name)));
+        errors.named(
+            &path,
+            host,
+            name::dns_subdomain(name.strip_prefix("*.").unwrap_or(name)),
+        );
     }
 }
 
@@ -97,10 +125,20 @@ pub(super) fn ingress_path(entry: &Object, path: &FieldPath, errors: &mut Errors
             if !absolute {
                 errors.invalid(&here, &json!(given), "must be an absolute path");
             }
-            for sequence in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|part| given.contains(part)) {
-                errors.invalid(&here, &json!(given), &format!("must not contain '{sequence}'"));
+            for sequence in ["//", "/./", "/../", "%2f", "%2F"]
+                .into_iter()
+                .filter(|part| given.contains(part))
+            {
+                errors.invalid(
+                    &here,
+                    &json!(given),
+                    &format!("must not contain '{sequence}'"),
+                );
             }
-            for suffix in ["/..", "/."].into_iter().filter(|part| given.ends_with(part)) {
+            for suffix in ["/..", "/."]
+                .into_iter()
+                .filter(|part| given.ends_with(part))
+            {
                 errors.invalid(&here, &json!(given), &format!("cannot end with '{suffix}'"));
             }
         }
@@ -110,23 +148,41 @@ pub(super) fn ingress_path(entry: &Object, path: &FieldPath, errors: &mut Errors
             }
         }
         Some(_) => {
-            errors.not_supported(&path.child("pathType"), ty, &["Exact", "ImplementationSpecific", "Prefix"]);
+            errors.not_supported(
+                &path.child("pathType"),
+                ty,
+                &["Exact", "ImplementationSpecific", "Prefix"],
+            );
         }
     }
 }
 
 pub(super) fn ingress_backend(backend: &Object, path: &FieldPath, errors: &mut Errors) {
     match (backend.get("resource"), backend.get("service")) {
-        (Some(_), Some(_)) => errors.invalid(path, &json!(""), "cannot set both resource and service backends"),
+        (Some(_), Some(_)) => errors.invalid(
+            path,
+            &json!(""),
+            "cannot set both resource and service backends",
+        ),
         (None, None) => errors.invalid(path, &json!(""), "resource or service backend is required"),
         (Some(_), None) => {}
         (None, Some(service)) => {
             let (name, number) = (at(service, "port.name"), at(service, "port.number"));
             match (rules::is_absent(name), rules::is_absent(number)) {
                 (true, true) => errors.required(path, "port name or number is required"),
-                (false, false) => errors.invalid(path, &json!(""), "cannot set both port name & port number"),
-                (false, true) => rules::port(name, &path.child("service").child("port").child("name"), errors),
-                (true, false) => rules::port(number, &path.child("service").child("port").child("number"), errors),
+                (false, false) => {
+                    errors.invalid(path, &json!(""), "cannot set both port name & port number")
+                }
+                (false, true) => rules::port(
+                    name,
+                    &path.child("service").child("port").child("name"),
+                    errors,
+                ),
+                (true, false) => rules::port(
+                    number,
+                    &path.child("service").child("port").child("number"),
+                    errors,
+                ),
             }
         }
     }
@@ -136,7 +192,11 @@ pub(super) fn policy_types(spec: &Object, path: &FieldPath, errors: &mut Errors)
     let types = list(spec, "policyTypes");
     let path = path.child("policyTypes");
     if types.len() > 2 {
-        errors.invalid(&path, field(spec, "policyTypes"), "may not specify more than two policyTypes");
+        errors.invalid(
+            &path,
+            field(spec, "policyTypes"),
+            "may not specify more than two policyTypes",
+        );
         return;
     }
     for (index, ty) in types.iter().enumerate() {
@@ -147,7 +207,10 @@ pub(super) fn policy_types(spec: &Object, path: &FieldPath, errors: &mut Errors)
 }
 
 pub(super) fn policy_peer(peer: &Object, path: &FieldPath, errors: &mut Errors) {
-    let n_peers = ["podSelector", "namespaceSelector", "ipBlock"].into_iter().filter(|kind| peer.contains_key(*kind)).count();
+    let n_peers = ["podSelector", "namespaceSelector", "ipBlock"]
+        .into_iter()
+        .filter(|kind| peer.contains_key(*kind))
+        .count();
     if n_peers == 0 {
         errors.required(path, "must specify a peer");
     } else if n_peers > 1 && peer.contains_key("ipBlock") {
@@ -156,14 +219,24 @@ pub(super) fn policy_peer(peer: &Object, path: &FieldPath, errors: &mut Errors) 
 }
 
 pub(super) fn policy_port(port: &Object, path: &FieldPath, errors: &mut Errors) {
-    let Some(end) = port.get("endPort") else { return };
+    let Some(end) = port.get("endPort") else {
+        return;
+    };
     let path = path.child("endPort");
     match port.get("port") {
         Some(Value::Number(first)) if end.as_i64() < first.as_i64() => {
             errors.invalid(&path, end, "must be greater than or equal to `port`");
         }
         Some(Value::Number(_)) => rules::port(end, &path, errors),
-        Some(_) => errors.invalid(&path, end, "may not be specified when `port` is non-numeric"),
-        None => errors.invalid(&path, end, "may not be specified when `port` is not specified"),
+        Some(_) => errors.invalid(
+            &path,
+            end,
+            "may not be specified when `port` is non-numeric",
+        ),
+        None => errors.invalid(
+            &path,
+            end,
+            "may not be specified when `port` is not specified",
+        ),
     }
 }

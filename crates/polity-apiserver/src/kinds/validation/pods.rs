@@ -11,7 +11,10 @@ use super::{Errors, Object, at, field, list, rules, text};
 
 /// Names across the lists of a Pod, and mounts of volumes that are there.
 pub(super) fn pod_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
-    let mut names: HashSet<&str> = list(spec, "containers").iter().filter_map(|c| c.get("name")?.as_str()).collect();
+    let mut names: HashSet<&str> = list(spec, "containers")
+        .iter()
+        .filter_map(|c| c.get("name")?.as_str())
+        .collect();
     let init_path = path.child("initContainers");
     for (index, container) in list(spec, "initContainers").iter().enumerate() {
         let here = init_path.index(index);
@@ -22,14 +25,25 @@ pub(super) fn pod_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
             errors.duplicate(&here.child("name"), name);
         }
         if at(container, "restartPolicy").as_str() != Some("Always") {
-            for probe in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            for probe in [
+                "lifecycle",
+                "livenessProbe",
+                "readinessProbe",
+                "startupProbe",
+            ] {
                 if container.get(probe).is_some() {
-                    errors.forbidden(&here.child(probe), "may not be set for init containers without restartPolicy=Always");
+                    errors.forbidden(
+                        &here.child(probe),
+                        "may not be set for init containers without restartPolicy=Always",
+                    );
                 }
             }
         }
     }
-    let volumes: HashSet<&str> = list(spec, "volumes").iter().filter_map(|v| v.get("name")?.as_str()).collect();
+    let volumes: HashSet<&str> = list(spec, "volumes")
+        .iter()
+        .filter_map(|v| v.get("name")?.as_str())
+        .collect();
     for containers in ["containers", "initContainers", "ephemeralContainers"] {
         for (index, container) in list(spec, containers).iter().enumerate() {
             let mounts = path.child(containers).index(index).child("volumeMounts");
@@ -40,7 +54,12 @@ pub(super) fn pod_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
 
 fn check_mounts(container: &Value, volumes: &HashSet<&str>, path: &FieldPath, errors: &mut Errors) {
     let mut taken = HashSet::new();
-    for (index, mount) in at(container, "volumeMounts").as_array().into_iter().flatten().enumerate() {
+    for (index, mount) in at(container, "volumeMounts")
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         let here = path.index(index);
         let (name, mount_path) = (at(mount, "name"), at(mount, "mountPath"));
         if !volumes.contains(name.as_str().unwrap_or_default()) {
@@ -58,11 +77,23 @@ fn check_mounts(container: &Value, volumes: &HashSet<&str>, path: &FieldPath, er
 pub(super) fn template(template: &Object, path: &FieldPath, errors: &mut Errors) {
     let metadata = field(template, "metadata");
     rules::labels(at(metadata, "labels"), &path.child("labels"), errors);
-    for key in at(metadata, "annotations").as_object().into_iter().flatten().map(|(key, _)| key) {
-        errors.named(&path.child("annotations"), &json!(key), name::annotation_key(key));
+    for key in at(metadata, "annotations")
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key)
+    {
+        errors.named(
+            &path.child("annotations"),
+            &json!(key),
+            name::annotation_key(key),
+        );
     }
     let ephemeral = field(template, "spec").get("ephemeralContainers");
-    if ephemeral.and_then(Value::as_array).is_some_and(|containers| !containers.is_empty()) {
+    if ephemeral
+        .and_then(Value::as_array)
+        .is_some_and(|containers| !containers.is_empty())
+    {
         let path = path.child("spec").child("ephemeralContainers");
         errors.forbidden(&path, "ephemeral containers not allowed in pod template");
     }
@@ -70,9 +101,17 @@ pub(super) fn template(template: &Object, path: &FieldPath, errors: &mut Errors)
 
 /// An environment variable has a value or one source.
 pub(super) fn env_var(variable: &Object, path: &FieldPath, errors: &mut Errors) {
-    let Some(source) = variable.get("valueFrom").and_then(Value::as_object) else { return };
+    let Some(source) = variable.get("valueFrom").and_then(Value::as_object) else {
+        return;
+    };
     let path = path.child("valueFrom");
-    let kinds = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+    let kinds = [
+        "fieldRef",
+        "resourceFieldRef",
+        "configMapKeyRef",
+        "secretKeyRef",
+        "fileKeyRef",
+    ];
     match kinds.iter().filter(|kind| source.contains_key(**kind)).count() {
         0 => errors.invalid(
             &path,
@@ -89,13 +128,18 @@ pub(super) fn env_var(variable: &Object, path: &FieldPath, errors: &mut Errors) 
 
 /// A probe has one handler.
 pub(super) fn handler(probe: &Object, path: &FieldPath, errors: &mut Errors) {
-    let given = ["exec", "httpGet", "tcpSocket", "grpc"].into_iter().filter(|kind| probe.contains_key(*kind));
+    let given = ["exec", "httpGet", "tcpSocket", "grpc"]
+        .into_iter()
+        .filter(|kind| probe.contains_key(*kind));
     let given: Vec<&str> = given.collect();
     if given.is_empty() {
         errors.required(path, "must specify a handler type");
     }
     for extra in given.iter().skip(1) {
-        errors.forbidden(&path.child(extra), "may not specify more than 1 handler type");
+        errors.forbidden(
+            &path.child(extra),
+            "may not specify more than 1 handler type",
+        );
     }
 }
 
@@ -123,7 +167,11 @@ pub(super) fn toleration(toleration: &Object, path: &FieldPath, errors: &mut Err
             }
         }
         "Exists" if !value.is_null() => {
-            errors.invalid(&path.child("operator"), value, "value must be empty when `operator` is 'Exists'");
+            errors.invalid(
+                &path.child("operator"),
+                value,
+                "value must be empty when `operator` is 'Exists'",
+            );
         }
         "Exists" => {}
         _ => errors.not_supported(&path.child("operator"), operator, &["Equal", "Exists"]),
@@ -134,7 +182,9 @@ pub(super) fn toleration(toleration: &Object, path: &FieldPath, errors: &mut Err
 pub(super) fn resources(resources: &Object, path: &FieldPath, errors: &mut Errors) {
     let amounts = |list: &str| -> Vec<(String, Quantity)> {
         let entries = field(resources, list).as_object().into_iter().flatten();
-        entries.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.parse().ok()?))).collect()
+        entries
+            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.parse().ok()?)))
+            .collect()
     };
     for list in ["limits", "requests"] {
         for (name, value) in field(resources, list).as_object().into_iter().flatten() {
@@ -150,9 +200,16 @@ pub(super) fn resources(resources: &Object, path: &FieldPath, errors: &mut Error
     }
     let limits = amounts("limits");
     for (name, request) in amounts("requests") {
-        if let Some((_, limit)) = limits.iter().find(|(resource, limit)| *resource == name && request > *limit) {
+        if let Some((_, limit)) = limits
+            .iter()
+            .find(|(resource, limit)| *resource == name && request > *limit)
+        {
             let detail = format!("must be less than or equal to {name} limit of {limit}");
-            errors.invalid(&path.child("requests"), &json!(request.to_string()), &detail);
+            errors.invalid(
+                &path.child("requests"),
+                &json!(request.to_string()),
+                &detail,
+            );
         }
     }
 }
@@ -160,11 +217,16 @@ pub(super) fn resources(resources: &Object, path: &FieldPath, errors: &mut Error
 /// Of a Pod's spec, only a few fields may change.
 pub(super) fn pod_update(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = FieldPath::of("spec");
-    let (Some(new), Some(old)) = (new.get("spec"), old.and_then(|old| old.get("spec"))) else { return };
+    let (Some(new), Some(old)) = (new.get("spec"), old.and_then(|old| old.get("spec"))) else {
+        return;
+    };
     for containers in ["containers", "initContainers"] {
         let count = |spec: &Value| at(spec, containers).as_array().map_or(0, Vec::len);
         if count(new) != count(old) {
-            errors.forbidden(&path.child(containers), "pod updates may not add or remove containers");
+            errors.forbidden(
+                &path.child(containers),
+                "pod updates may not add or remove containers",
+            );
             return;
         }
     }
@@ -183,9 +245,16 @@ pub(super) fn pod_update(new: &Value, old: Option<&Value>, errors: &mut Errors) 
 
 /// A deadline may be set, and shortened.
 fn check_deadline(new: &Value, old: &Value, path: &FieldPath, errors: &mut Errors) {
-    let (new, old) = (at(new, "activeDeadlineSeconds"), at(old, "activeDeadlineSeconds"));
+    let (new, old) = (
+        at(new, "activeDeadlineSeconds"),
+        at(old, "activeDeadlineSeconds"),
+    );
     match (new.as_i64(), old.as_i64()) {
-        (None, Some(_)) => errors.invalid(path, new, "must not update from a positive integer to nil value"),
+        (None, Some(_)) => errors.invalid(
+            path,
+            new,
+            "must not update from a positive integer to nil value",
+        ),
         (Some(now), Some(before)) if now > before => {
             errors.invalid(path, new, "must be less than or equal to previous value");
         }
@@ -196,7 +265,10 @@ fn check_deadline(new: &Value, old: &Value, path: &FieldPath, errors: &mut Error
 /// Tolerations may be added; of the others, only the seconds may change.
 fn check_tolerations(new: &Value, old: &Value, path: &FieldPath, errors: &mut Errors) {
     let tolerations = |spec: &Value| -> Vec<Value> {
-        let mut all = at(spec, "tolerations").as_array().cloned().unwrap_or_default();
+        let mut all = at(spec, "tolerations")
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         for toleration in all.iter_mut().filter_map(Value::as_object_mut) {
             toleration.remove("tolerationSeconds");
         }
@@ -204,17 +276,28 @@ fn check_tolerations(new: &Value, old: &Value, path: &FieldPath, errors: &mut Er
     };
     let now = tolerations(new);
     if tolerations(old).iter().any(|before| !now.contains(before)) {
-        errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
+        errors.forbidden(
+            path,
+            "existing toleration can not be modified except its tolerationSeconds",
+        );
     }
 }
 
 /// Scheduling gates may only be removed.
 fn check_gates(new: &Value, old: &Value, path: &FieldPath, errors: &mut Errors) {
-    let before = at(old, "schedulingGates").as_array().map_or(&[][..], Vec::as_slice);
-    for (index, gate) in at(new, "schedulingGates").as_array().into_iter().flatten().enumerate() {
+    let before = at(old, "schedulingGates")
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    for (index, gate) in at(new, "schedulingGates")
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         if !before.contains(gate) {
             let name = at(gate, "name").as_str().unwrap_or_default();
-            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            let detail =
+                format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.forbidden(&path.index(index).child("name"), &detail);
         }
     }
@@ -223,10 +306,16 @@ fn check_gates(new: &Value, old: &Value, path: &FieldPath, errors: &mut Errors) 
 /// The new spec with everything that may change set back.
 fn without_mutable(new: &Value, old: &Value) -> Value {
     let mut spec = new.clone();
-    let Some(fields) = spec.as_object_mut() else { return spec };
+    let Some(fields) = spec.as_object_mut() else {
+        return spec;
+    };
     for list in ["containers", "initContainers"] {
         let before = at(old, list).as_array().map_or(&[][..], Vec::as_slice);
-        let containers = fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        let containers = fields
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten();
         for (container, before) in containers.zip(before) {
             put_back(container, before, "image");
         }
@@ -234,11 +323,16 @@ fn without_mutable(new: &Value, old: &Value) -> Value {
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         put_back(&mut spec, old, field);
     }
-    let was_negative = at(old, "terminationGracePeriodSeconds").as_i64().is_some_and(|seconds| seconds < 0);
+    let was_negative = at(old, "terminationGracePeriodSeconds")
+        .as_i64()
+        .is_some_and(|seconds| seconds < 0);
     if was_negative && at(&spec, "terminationGracePeriodSeconds") == &json!(1) {
         put_back(&mut spec, old, "terminationGracePeriodSeconds");
     }
-    if at(old, "schedulingGates").as_array().is_some_and(|gates| !gates.is_empty()) {
+    if at(old, "schedulingGates")
+        .as_array()
+        .is_some_and(|gates| !gates.is_empty())
+    {
         // A gated Pod may still be directed to other nodes.
         put_back(&mut spec, old, "nodeSelector");
         put_back(&mut spec, old, "affinity");
@@ -247,7 +341,9 @@ fn without_mutable(new: &Value, old: &Value) -> Value {
 }
 
 fn put_back(target: &mut Value, source: &Value, field: &str) {
-    let Some(fields) = target.as_object_mut() else { return };
+    let Some(fields) = target.as_object_mut() else {
+        return;
+    };
     match source.get(field) {
         Some(value) => fields.insert(field.to_owned(), value.clone()),
         None => fields.remove(field),

@@ -12,11 +12,21 @@ const MAX_PRIORITY: i64 = 1_000_000_000;
 
 pub(super) fn role(gvk: &GroupVersionKind, role: &Value, errors: &mut Errors) {
     let path = FieldPath::of("rules");
-    for (index, rule) in at(role, "rules").as_array().into_iter().flatten().enumerate() {
-        let Some(rule) = rule.as_object() else { continue };
+    for (index, rule) in at(role, "rules")
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let Some(rule) = rule.as_object() else {
+            continue;
+        };
         policy_rule(rule, gvk.kind == "Role", &path.index(index), errors);
     }
-    let selectors = at(role, "aggregationRule.clusterRoleSelectors").as_array().into_iter().flatten();
+    let selectors = at(role, "aggregationRule.clusterRoleSelectors")
+        .as_array()
+        .into_iter()
+        .flatten();
     let path = FieldPath::of("aggregationRule").child("clusterRoleSelectors");
     for (index, selector) in selectors.enumerate() {
         rules::selector(selector, &path.index(index), errors);
@@ -27,33 +37,69 @@ pub(super) fn role(gvk: &GroupVersionKind, role: &Value, errors: &mut Errors) {
 fn policy_rule(rule: &Object, namespaced: bool, path: &FieldPath, errors: &mut Errors) {
     if list(rule, "nonResourceURLs").is_empty() {
         if list(rule, "apiGroups").is_empty() {
-            errors.required(&path.child("apiGroups"), "resource rules must supply at least one api group");
+            errors.required(
+                &path.child("apiGroups"),
+                "resource rules must supply at least one api group",
+            );
         }
         if list(rule, "resources").is_empty() {
-            errors.required(&path.child("resources"), "resource rules must supply at least one resource");
+            errors.required(
+                &path.child("resources"),
+                "resource rules must supply at least one resource",
+            );
         }
         return;
     }
-    let (urls, path) = (field(rule, "nonResourceURLs"), path.child("nonResourceURLs"));
+    let (urls, path) = (
+        field(rule, "nonResourceURLs"),
+        path.child("nonResourceURLs"),
+    );
     if namespaced {
-        errors.invalid(&path, urls, "namespaced rules cannot apply to non-resource URLs");
+        errors.invalid(
+            &path,
+            urls,
+            "namespaced rules cannot apply to non-resource URLs",
+        );
     }
-    if ["apiGroups", "resources", "resourceNames"].iter().any(|list_name| !list(rule, list_name).is_empty()) {
-        errors.invalid(&path, urls, "rules cannot apply to both regular resources and non-resource URLs");
+    if ["apiGroups", "resources", "resourceNames"]
+        .iter()
+        .any(|list_name| !list(rule, list_name).is_empty())
+    {
+        errors.invalid(
+            &path,
+            urls,
+            "rules cannot apply to both regular resources and non-resource URLs",
+        );
     }
 }
 
 pub(super) fn role_binding(gvk: &GroupVersionKind, binding: &Value, errors: &mut Errors) {
     let namespaced = gvk.kind == "RoleBinding";
-    let kinds: &[&str] = if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    let kinds: &[&str] = if namespaced {
+        &["Role", "ClusterRole"]
+    } else {
+        &["ClusterRole"]
+    };
     let kind = at(binding, "roleRef.kind");
     if !kinds.contains(&kind.as_str().unwrap_or_default()) {
-        errors.not_supported(&FieldPath::of("roleRef").child("kind"), &json!(kind.as_str().unwrap_or_default()), kinds);
+        errors.not_supported(
+            &FieldPath::of("roleRef").child("kind"),
+            &json!(kind.as_str().unwrap_or_default()),
+            kinds,
+        );
     }
-    for (index, subject) in at(binding, "subjects").as_array().into_iter().flatten().enumerate() {
+    for (index, subject) in at(binding, "subjects")
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         let is_account = at(subject, "kind") == "ServiceAccount";
         if is_account && !namespaced && rules::is_absent(at(subject, "namespace")) {
-            errors.required(&FieldPath::of("subjects").index(index).child("namespace"), "");
+            errors.required(
+                &FieldPath::of("subjects").index(index).child("namespace"),
+                "",
+            );
         }
     }
 }
@@ -69,21 +115,34 @@ pub(super) fn subject(subject: &Object, path: &FieldPath, errors: &mut Errors) {
                 errors.not_supported(&path.child("apiGroup"), &json!(group), &[""]);
             }
         }
-        "User" | "Group" if group != RBAC => errors.not_supported(&path.child("apiGroup"), &json!(group), &[RBAC]),
-        "" => errors.not_supported(&path.child("kind"), &json!(""), &["ServiceAccount", "User", "Group"]),
+        "User" | "Group" if group != RBAC => {
+            errors.not_supported(&path.child("apiGroup"), &json!(group), &[RBAC])
+        }
+        "" => errors.not_supported(
+            &path.child("kind"),
+            &json!(""),
+            &["ServiceAccount", "User", "Group"],
+        ),
         _ => {}
     }
 }
 
 pub(super) fn lease_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
-        errors.forbidden(&path.child("preferredHolder"), "may only be specified if `strategy` is defined");
+        errors.forbidden(
+            &path.child("preferredHolder"),
+            "may only be specified if `strategy` is defined",
+        );
     }
 }
 
 pub(super) fn budget_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     if spec.contains_key("minAvailable") && spec.contains_key("maxUnavailable") {
-        errors.invalid(path, &json!(spec), "minAvailable and maxUnavailable cannot be both set");
+        errors.invalid(
+            path,
+            &json!(spec),
+            "minAvailable and maxUnavailable cannot be both set",
+        );
     }
     for bound in ["minAvailable", "maxUnavailable"] {
         workloads::at_most_all(field(spec, bound), &path.child(bound), errors);
@@ -93,7 +152,11 @@ pub(super) fn budget_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) 
 pub(super) fn autoscaler_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let (least, most) = (field(spec, "minReplicas"), field(spec, "maxReplicas"));
     if least.as_i64().is_some_and(|replicas| replicas < 1) {
-        errors.invalid(&path.child("minReplicas"), least, "must be greater than or equal to 1");
+        errors.invalid(
+            &path.child("minReplicas"),
+            least,
+            "must be greater than or equal to 1",
+        );
     }
     let most_number = most.as_i64().unwrap_or_default();
     let path = path.child("maxReplicas");
@@ -101,7 +164,11 @@ pub(super) fn autoscaler_spec(spec: &Object, path: &FieldPath, errors: &mut Erro
         errors.invalid(&path, most, "must be greater than or equal to 1");
     }
     if least.as_i64().is_some_and(|least| most_number < least) {
-        errors.invalid(&path, most, "must be greater than or equal to `minReplicas`");
+        errors.invalid(
+            &path,
+            most,
+            "must be greater than or equal to `minReplicas`",
+        );
     }
 }
 
@@ -115,7 +182,10 @@ pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Erro
     }
     let name = at(new, "metadata.name").as_str().unwrap_or_default();
     let value = at(new, "value").as_i64().unwrap_or_default();
-    let known = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+    let known = [
+        ("system-node-critical", 2_000_001_000),
+        ("system-cluster-critical", 2_000_000_000),
+    ];
     if name.starts_with("system-") {
         if !known.contains(&(name, value)) {
             let path = FieldPath::of("metadata").child("name");
@@ -124,6 +194,9 @@ pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Erro
             errors.forbidden(&path, detail);
         }
     } else if value > MAX_PRIORITY {
-        errors.forbidden(&path, &format!("maximum allowed value of a user defined priority is {MAX_PRIORITY}"));
+        errors.forbidden(
+            &path,
+            &format!("maximum allowed value of a user defined priority is {MAX_PRIORITY}"),
+        );
     }
 }

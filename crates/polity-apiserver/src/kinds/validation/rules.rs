@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use polity_core::FieldPath;
 use polity_core::name::{self, Check};
 use polity_core::selector::LabelSelector;
-use polity_core::FieldPath;
 use serde_json::{Value, json};
 
 use super::{Errors, Object};
@@ -28,10 +28,18 @@ enum Rule {
 
 static RULES: LazyLock<HashMap<&'static str, Vec<(&'static str, Rule)>>> = LazyLock::new(|| {
     let mut by_type: HashMap<_, Vec<_>> = HashMap::new();
-    for line in include_str!("checks.tsv").lines().filter(|line| !line.starts_with('#')) {
+    for line in include_str!("checks.tsv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
         let columns: Vec<&'static str> = line.split('\t').collect();
-        let [ty, field, rule, argument] = columns[..] else { unreachable!("checks.tsv has four columns: {line:?}") };
-        by_type.entry(ty).or_default().push((field, parse(rule, argument)));
+        let [ty, field, rule, argument] = columns[..] else {
+            unreachable!("checks.tsv has four columns: {line:?}")
+        };
+        by_type
+            .entry(ty)
+            .or_default()
+            .push((field, parse(rule, argument)));
     }
     by_type
 });
@@ -94,7 +102,11 @@ impl Rule {
             }
             Self::Min(least) => {
                 if value.as_i64().is_some_and(|number| number < *least) {
-                    errors.invalid(path, value, &format!("must be greater than or equal to {least}"));
+                    errors.invalid(
+                        path,
+                        value,
+                        &format!("must be greater than or equal to {least}"),
+                    );
                 }
             }
             Self::Positive => {
@@ -103,11 +115,20 @@ impl Rule {
                 }
             }
             Self::Range(least, most) => {
-                if value.as_i64().is_some_and(|number| !(*least..=*most).contains(&number)) {
-                    errors.invalid(path, value, &format!("must be between {least} and {most}, inclusive"));
+                if value
+                    .as_i64()
+                    .is_some_and(|number| !(*least..=*most).contains(&number))
+                {
+                    errors.invalid(
+                        path,
+                        value,
+                        &format!("must be between {least} and {most}, inclusive"),
+                    );
                 }
             }
-            Self::Name(check) => errors.named(path, value, check(value.as_str().unwrap_or_default())),
+            Self::Name(check) => {
+                errors.named(path, value, check(value.as_str().unwrap_or_default()))
+            }
             Self::Labels => labels(value, path, errors),
             Self::Selector => selector(value, path, errors),
             Self::Unique(key) => unique(value, key, path, errors),
@@ -132,7 +153,11 @@ pub(super) fn is_absent(value: &Value) -> bool {
 pub(super) fn labels(value: &Value, path: &FieldPath, errors: &mut Errors) {
     for (key, value) in value.as_object().into_iter().flatten() {
         errors.named(path, &json!(key), name::qualified_name(key));
-        errors.named(path, value, name::label_value(value.as_str().unwrap_or_default()));
+        errors.named(
+            path,
+            value,
+            name::label_value(value.as_str().unwrap_or_default()),
+        );
     }
 }
 
@@ -145,7 +170,13 @@ pub(super) fn selector(value: &Value, path: &FieldPath, errors: &mut Errors) {
 fn unique(value: &Value, key: &str, path: &FieldPath, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-        let Some(name) = item.get(key).and_then(Value::as_str).filter(|name| !name.is_empty()) else { continue };
+        let Some(name) = item
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|name| !name.is_empty())
+        else {
+            continue;
+        };
         if !seen.insert(name) {
             errors.duplicate(&path.index(index).child(key), &json!(name));
         }
@@ -155,7 +186,11 @@ fn unique(value: &Value, key: &str, path: &FieldPath, errors: &mut Errors) {
 /// A port, by number or by name.
 pub(super) fn port(value: &Value, path: &FieldPath, errors: &mut Errors) {
     match value {
-        Value::Number(number) if !number.as_i64().is_some_and(|port| (1..=65535).contains(&port)) => {
+        Value::Number(number)
+            if !number
+                .as_i64()
+                .is_some_and(|port| (1..=65535).contains(&port)) =>
+        {
             errors.invalid(path, value, "must be between 1 and 65535, inclusive");
         }
         Value::String(text) => errors.named(path, value, port_name(text)),
@@ -181,12 +216,18 @@ fn amount(value: &Value, path: &FieldPath, errors: &mut Errors) {
 /// The number before a percent sign.
 pub(super) fn percent(text: &str) -> Option<u64> {
     let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty())?;
-    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().unwrap_or(u64::MAX))
+    digits
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 /// The name of an environment variable: anything printable but `=`.
 fn env_name(text: &str) -> Check {
-    if text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
+    if text
+        .bytes()
+        .all(|b| (b' '..=b'~').contains(&b) && b != b'=')
+    {
         return Ok(());
     }
     Err(vec!["a valid environment variable name must consist only of printable ASCII characters other than '='".into()])
@@ -198,8 +239,13 @@ pub(super) fn port_name(text: &str) -> Check {
     if text.len() > 15 {
         wrong.push("must be no more than 15 characters".to_owned());
     }
-    if !text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
-        wrong.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    if !text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    {
+        wrong.push(
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned(),
+        );
     }
     if !text.bytes().any(|b| b.is_ascii_lowercase()) {
         wrong.push("must contain at least one letter (a-z)".to_owned());
@@ -221,9 +267,14 @@ mod tests {
     #[test]
     fn every_line_of_the_table_names_a_field() {
         for (ty, rules) in RULES.iter() {
-            let message = wire::table().by_type(ty).unwrap_or_else(|| panic!("{ty} is a type"));
+            let message = wire::table()
+                .by_type(ty)
+                .unwrap_or_else(|| panic!("{ty} is a type"));
             for (field, _) in rules {
-                assert!(message.fields.iter().any(|known| known.name == *field), "{ty} has {field}");
+                assert!(
+                    message.fields.iter().any(|known| known.name == *field),
+                    "{ty} has {field}"
+                );
             }
         }
     }

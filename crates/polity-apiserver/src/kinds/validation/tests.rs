@@ -9,7 +9,9 @@ use crate::kinds::create::prepare_create;
 use crate::kinds::defaults::apply_defaults;
 
 fn gvk(kind: &str) -> GroupVersionKind {
-    builtin::kinds().find(|gvk| gvk.group_kind().to_string() == kind).unwrap_or_else(|| panic!("{kind} is a kind"))
+    builtin::kinds()
+        .find(|gvk| gvk.group_kind().to_string() == kind)
+        .unwrap_or_else(|| panic!("{kind} is a kind"))
 }
 
 fn defaulted(kind: &str, mut object: Value) -> Value {
@@ -29,7 +31,11 @@ fn check(kind: &str, object: Value, expected: &str) {
 
 #[track_caller]
 fn check_update(kind: &str, old: Value, new: Value, expected: &str) {
-    let errors = validate(&gvk(kind), &defaulted(kind, new), Some(&defaulted(kind, old)));
+    let errors = validate(
+        &gvk(kind),
+        &defaulted(kind, new),
+        Some(&defaulted(kind, old)),
+    );
     assert_eq!(join(&errors), expected, "{kind}");
 }
 
@@ -68,7 +74,11 @@ fn deployments() {
     );
     let mut negative = deployment("x", "x");
     negative["spec"]["replicas"] = json!(-1);
-    check("Deployment.apps", negative, "spec.replicas: Invalid value: -1: must be greater than or equal to 0");
+    check(
+        "Deployment.apps",
+        negative,
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+    );
     let mut never = deployment("x", "x");
     never["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
     check(
@@ -80,10 +90,15 @@ fn deployments() {
 
 #[test]
 fn other_workloads() {
-    let template = |label: &str| json!({"metadata": {"labels": {"app": label}}, "spec": pod_spec()});
+    let template =
+        |label: &str| json!({"metadata": {"labels": {"app": label}}, "spec": pod_spec()});
     let selector = json!({"matchLabels": {"app": "x"}});
     for kind in ["ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps"] {
-        check(kind, json!({"spec": {"selector": selector, "template": template("x")}}), "");
+        check(
+            kind,
+            json!({"spec": {"selector": selector, "template": template("x")}}),
+            "",
+        );
         check(
             kind,
             json!({"spec": {"selector": selector, "template": template("y")}}),
@@ -96,8 +111,10 @@ fn other_workloads() {
             "spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"y\"}}: field is immutable",
         );
     }
-    let job = |policy: &str| json!({"metadata": {"name": "j", "uid": "u"},
-        "spec": {"template": {"spec": {"restartPolicy": policy, "containers": [{"name": "c", "image": "i"}]}}}});
+    let job = |policy: &str| {
+        json!({"metadata": {"name": "j", "uid": "u"},
+        "spec": {"template": {"spec": {"restartPolicy": policy, "containers": [{"name": "c", "image": "i"}]}}}})
+    };
     check("Job.batch", job("Never"), "");
     check(
         "Job.batch",
@@ -123,8 +140,14 @@ fn pods() {
     check("Pod", json!({"spec": pod_spec()}), "");
     let cases = [
         (json!({}), "spec.containers: Required value"),
-        (json!({"containers": [{"image": "i"}]}), "spec.containers[0].name: Required value"),
-        (json!({"containers": [{"name": "c"}]}), "spec.containers[0].image: Required value"),
+        (
+            json!({"containers": [{"image": "i"}]}),
+            "spec.containers[0].name: Required value",
+        ),
+        (
+            json!({"containers": [{"name": "c"}]}),
+            "spec.containers[0].image: Required value",
+        ),
         (
             json!({"containers": [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]}),
             "spec.containers[1].name: Duplicate value: \"c\"",
@@ -167,7 +190,9 @@ fn pods() {
     }
     let bad_name = json!({"spec": {"containers": [{"name": "C_1", "image": "i"}]}});
     let errors = validate(&gvk("Pod"), &defaulted("Pod", bad_name), None);
-    assert!(errors[0].to_string().starts_with("spec.containers[0].name: Invalid value: \"C_1\": a lowercase RFC 1123 label"));
+    assert!(errors[0].to_string().starts_with(
+        "spec.containers[0].name: Invalid value: \"C_1\": a lowercase RFC 1123 label"
+    ));
 }
 
 /// B5
@@ -180,10 +205,30 @@ fn of_a_pod_only_a_few_fields_change() {
         pod(spec)
     };
     let old = pod(pod_spec());
-    check_update("Pod", old.clone(), pod(json!({"containers": [{"name": "c", "image": "other"}]})), "");
-    check_update("Pod", old.clone(), with("activeDeadlineSeconds", json!(5)), "");
-    check_update("Pod", old.clone(), with("tolerations", json!([{"key": "k", "operator": "Exists"}])), "");
-    check_update("Pod", with("schedulingGates", json!([{"name": "g"}])), old.clone(), "");
+    check_update(
+        "Pod",
+        old.clone(),
+        pod(json!({"containers": [{"name": "c", "image": "other"}]})),
+        "",
+    );
+    check_update(
+        "Pod",
+        old.clone(),
+        with("activeDeadlineSeconds", json!(5)),
+        "",
+    );
+    check_update(
+        "Pod",
+        old.clone(),
+        with("tolerations", json!([{"key": "k", "operator": "Exists"}])),
+        "",
+    );
+    check_update(
+        "Pod",
+        with("schedulingGates", json!([{"name": "g"}])),
+        old.clone(),
+        "",
+    );
     check_update(
         "Pod",
         old.clone(),
@@ -196,9 +241,17 @@ fn of_a_pod_only_a_few_fields_change() {
         pod(json!({"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]})),
         "spec.containers: Forbidden: pod updates may not add or remove containers",
     );
-    let changed = validate(&gvk("Pod"), &defaulted("Pod", with("hostNetwork", json!(true))), Some(&defaulted("Pod", old)));
+    let changed = validate(
+        &gvk("Pod"),
+        &defaulted("Pod", with("hostNetwork", json!(true))),
+        Some(&defaulted("Pod", old)),
+    );
     assert_eq!(changed.len(), 1);
-    assert!(changed[0].to_string().starts_with("spec: Forbidden: pod updates may not change fields other than"));
+    assert!(
+        changed[0]
+            .to_string()
+            .starts_with("spec: Forbidden: pod updates may not change fields other than")
+    );
 }
 
 #[test]
@@ -210,7 +263,11 @@ fn configuration() {
         "data[a]: Invalid value: \"a\": duplicate of key present in binaryData",
     );
     let errors = validate(&gvk("ConfigMap"), &json!({"data": {"a b": ""}}), None);
-    assert!(errors[0].to_string().starts_with("data[a b]: Invalid value: \"a b\": a valid config key"));
+    assert!(
+        errors[0]
+            .to_string()
+            .starts_with("data[a b]: Invalid value: \"a b\": a valid config key")
+    );
     check(
         "ConfigMap",
         json!({"data": {"a": "x".repeat(1024 * 1024 + 1)}}),
@@ -222,14 +279,22 @@ fn configuration() {
         json!({"immutable": true, "data": {"a": "2"}}),
         "data: Forbidden: field is immutable when `immutable` is set",
     );
-    check_update("Secret", json!({"type": "a"}), json!({"type": "b"}), "type: Invalid value: \"b\": field is immutable");
+    check_update(
+        "Secret",
+        json!({"type": "a"}),
+        json!({"type": "b"}),
+        "type: Invalid value: \"b\": field is immutable",
+    );
     check(
         "Secret",
         json!({"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}),
         "data[tls.key]: Required value",
     );
-    check("PriorityClass.scheduling.k8s.io", json!({"metadata": {"name": "p"}, "value": 1_000_000_001}),
-        "value: Forbidden: maximum allowed value of a user defined priority is 1000000000");
+    check(
+        "PriorityClass.scheduling.k8s.io",
+        json!({"metadata": {"name": "p"}, "value": 1_000_000_001}),
+        "value: Forbidden: maximum allowed value of a user defined priority is 1000000000",
+    );
     check_update(
         "PriorityClass.scheduling.k8s.io",
         json!({"value": 1}),
@@ -258,7 +323,11 @@ fn services() {
         json!({"spec": {"ports": [{"port": 0, "targetPort": 1}]}}),
         "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
     );
-    check("Service", json!({"spec": {"type": "ExternalName"}}), "spec.externalName: Required value");
+    check(
+        "Service",
+        json!({"spec": {"type": "ExternalName"}}),
+        "spec.externalName: Required value",
+    );
     check(
         "Service",
         json!({"spec": {"type": "Odd", "ports": [{"port": 80}]}}),
@@ -276,7 +345,11 @@ fn services() {
 fn ingresses_and_network_policies() {
     let ingress = |path: Value| json!({"spec": {"rules": [{"http": {"paths": [path]}}]}});
     let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
-    check("Ingress.networking.k8s.io", ingress(json!({"path": "/", "pathType": "Prefix", "backend": backend})), "");
+    check(
+        "Ingress.networking.k8s.io",
+        ingress(json!({"path": "/", "pathType": "Prefix", "backend": backend})),
+        "",
+    );
     check(
         "Ingress.networking.k8s.io",
         ingress(json!({"path": "/", "backend": backend})),
@@ -292,7 +365,11 @@ fn ingresses_and_network_policies() {
         json!({"spec": {}}),
         "spec: Invalid value: null: either `defaultBackend` or `rules` must be specified",
     );
-    check("NetworkPolicy.networking.k8s.io", json!({"spec": {"podSelector": {}}}), "");
+    check(
+        "NetworkPolicy.networking.k8s.io",
+        json!({"spec": {"podSelector": {}}}),
+        "",
+    );
     check(
         "NetworkPolicy.networking.k8s.io",
         json!({"spec": {"podSelector": {}, "ingress": [{"from": [{}]}]}}),
@@ -339,7 +416,11 @@ fn role_based_access() {
 
 #[test]
 fn budgets_leases_and_autoscalers() {
-    check("PodDisruptionBudget.policy", json!({"spec": {"minAvailable": "50%", "selector": {}}}), "");
+    check(
+        "PodDisruptionBudget.policy",
+        json!({"spec": {"minAvailable": "50%", "selector": {}}}),
+        "",
+    );
     check(
         "PodDisruptionBudget.policy",
         json!({"spec": {"minAvailable": 1, "maxUnavailable": 1}}),
@@ -366,7 +447,11 @@ fn events() {
     check("Event", event("default", ""), "");
     let mismatch = "involvedObject.namespace: Invalid value: \"b\": does not match event.namespace";
     check("Event", event("a", "b"), mismatch);
-    check("Event", event("a", ""), "involvedObject.namespace: Invalid value: \"\": does not match event.namespace");
+    check(
+        "Event",
+        event("a", ""),
+        "involvedObject.namespace: Invalid value: \"\": does not match event.namespace",
+    );
     let new = json!({"metadata": {"namespace": "a"}, "regarding": {"namespace": "a"}, "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "c", "reportingInstance": "i", "action": "A", "reason": "R", "type": "Normal"});
     check("Event.events.k8s.io", new.clone(), "");
@@ -377,16 +462,29 @@ fn events() {
     );
     let mut long = new.clone();
     long["note"] = json!("x".repeat(1025));
-    check("Event.events.k8s.io", long, "message: Invalid value: \"\": can have at most 1024 characters");
+    check(
+        "Event.events.k8s.io",
+        long,
+        "message: Invalid value: \"\": can have at most 1024 characters",
+    );
     let mut odd = new.clone();
     odd["type"] = json!("Odd");
-    check("Event.events.k8s.io", odd, "type: Invalid value: \"\": has invalid value: Odd");
+    check(
+        "Event.events.k8s.io",
+        odd,
+        "type: Invalid value: \"\": has invalid value: Odd",
+    );
     let mut series = new.clone();
     series["series"] = json!({"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"});
     check_update("Event.events.k8s.io", new.clone(), series, "");
     let mut renamed = new.clone();
     renamed["reason"] = json!("Other");
-    check_update("Event.events.k8s.io", new, renamed, "reason: Invalid value: \"Other\": field is immutable");
+    check_update(
+        "Event.events.k8s.io",
+        new,
+        renamed,
+        "reason: Invalid value: \"Other\": field is immutable",
+    );
 }
 
 fn webhook() -> Value {
@@ -509,7 +607,11 @@ fn names_follow_their_kind() {
         ("ClusterRole.rbac.authorization.k8s.io", "..", false),
     ];
     for (kind, name, expected) in cases {
-        assert_eq!(validate_name(&gvk(kind), name, false).is_ok(), expected, "{kind} {name}");
+        assert_eq!(
+            validate_name(&gvk(kind), name, false).is_ok(),
+            expected,
+            "{kind} {name}"
+        );
     }
     assert!(validate_name(&gvk("Pod"), "a-", false).is_err());
     assert!(validate_name(&gvk("Pod"), "a-", true).is_ok());

@@ -16,11 +16,22 @@ const MAX_MATCH_CONDITIONS: usize = 64;
 pub(super) fn webhook(hook: &Object, path: &FieldPath, errors: &mut Errors) {
     full_name(hook, path, errors);
     let timeout = field(hook, "timeoutSeconds");
-    if timeout.as_i64().is_some_and(|seconds| !(1..=30).contains(&seconds)) {
+    if timeout
+        .as_i64()
+        .is_some_and(|seconds| !(1..=30).contains(&seconds))
+    {
         let path = path.child("timeoutSeconds");
-        errors.invalid(&path, timeout, "the timeout value must be between 1 and 30 seconds");
+        errors.invalid(
+            &path,
+            timeout,
+            "the timeout value must be between 1 and 30 seconds",
+        );
     }
-    client_config(field(hook, "clientConfig"), &path.child("clientConfig"), errors);
+    client_config(
+        field(hook, "clientConfig"),
+        &path.child("clientConfig"),
+        errors,
+    );
     review_versions(hook, &path.child("admissionReviewVersions"), errors);
     match_conditions(hook, path, errors);
 }
@@ -39,8 +50,13 @@ fn full_name(hook: &Object, path: &FieldPath, errors: &mut Errors) {
 }
 
 fn client_config(config: &Value, path: &FieldPath, errors: &mut Errors) {
-    match (config.get("url").and_then(Value::as_str), config.get("service")) {
-        (Some(_), Some(_)) | (None, None) => errors.required(path, "exactly one of url or service is required"),
+    match (
+        config.get("url").and_then(Value::as_str),
+        config.get("service"),
+    ) {
+        (Some(_), Some(_)) | (None, None) => {
+            errors.required(path, "exactly one of url or service is required")
+        }
         (Some(url), None) => check_url(url, &path.child("url"), errors),
         // A service is checked wherever it occurs.
         (None, Some(_)) => {}
@@ -56,7 +72,11 @@ fn check_url(text: &str, path: &FieldPath, errors: &mut Errors) {
             return;
         }
         Err(url::ParseError::RelativeUrlWithoutBase) => {
-            errors.invalid(path, &json!(""), &format!("'https' is the only allowed URL scheme{FORM}"));
+            errors.invalid(
+                path,
+                &json!(""),
+                &format!("'https' is the only allowed URL scheme{FORM}"),
+            );
             errors.invalid(path, &json!(""), &format!("host must be specified{FORM}"));
             return;
         }
@@ -66,26 +86,45 @@ fn check_url(text: &str, path: &FieldPath, errors: &mut Errors) {
         }
     };
     if url.scheme() != "https" {
-        errors.invalid(path, &json!(url.scheme()), &format!("'https' is the only allowed URL scheme{FORM}"));
+        errors.invalid(
+            path,
+            &json!(url.scheme()),
+            &format!("'https' is the only allowed URL scheme{FORM}"),
+        );
     }
     if url.host_str().is_none_or(str::is_empty) {
         errors.invalid(path, &json!(""), &format!("host must be specified{FORM}"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        errors.invalid(path, &json!(url.username()), "user information is not permitted in the URL");
+        errors.invalid(
+            path,
+            &json!(url.username()),
+            "user information is not permitted in the URL",
+        );
     }
     if let Some(fragment) = url.fragment().filter(|fragment| !fragment.is_empty()) {
-        errors.invalid(path, &json!(fragment), "fragments are not permitted in the URL");
+        errors.invalid(
+            path,
+            &json!(fragment),
+            "fragments are not permitted in the URL",
+        );
     }
     if let Some(query) = url.query().filter(|query| !query.is_empty()) {
-        errors.invalid(path, &json!(query), "query parameters are not permitted in the URL");
+        errors.invalid(
+            path,
+            &json!(query),
+            "query parameters are not permitted in the URL",
+        );
     }
 }
 
 /// The port and path of a service; its names are required by the table.
 pub(super) fn service(service: &Object, path: &FieldPath, errors: &mut Errors) {
     let port = field(service, "port");
-    if port.as_i64().is_some_and(|port| !(1..=65535).contains(&port)) {
+    if port
+        .as_i64()
+        .is_some_and(|port| !(1..=65535).contains(&port))
+    {
         let detail = "port is not valid: must be between 1 and 65535, inclusive";
         errors.invalid(&path.child("port"), port, detail);
     }
@@ -97,13 +136,26 @@ pub(super) fn service(service: &Object, path: &FieldPath, errors: &mut Errors) {
         errors.invalid(&path, &json!(given), "must start with a '/'");
         return;
     };
-    for (index, segment) in relative.strip_suffix('/').unwrap_or(relative).split('/').enumerate() {
+    for (index, segment) in relative
+        .strip_suffix('/')
+        .unwrap_or(relative)
+        .split('/')
+        .enumerate()
+    {
         if segment.is_empty() {
-            errors.invalid(&path, &json!(given), &format!("segment[{index}] may not be empty"));
+            errors.invalid(
+                &path,
+                &json!(given),
+                &format!("segment[{index}] may not be empty"),
+            );
             continue;
         }
         for complaint in name::dns_subdomain(segment).err().into_iter().flatten() {
-            errors.invalid(&path, &json!(given), &format!("segment[{index}]: {complaint}"));
+            errors.invalid(
+                &path,
+                &json!(given),
+                &format!("segment[{index}]: {complaint}"),
+            );
         }
     }
 }
@@ -126,7 +178,11 @@ fn review_versions(hook: &Object, path: &FieldPath, errors: &mut Errors) {
     }
     if !REVIEW_VERSIONS.iter().any(|version| seen.contains(version)) {
         let given = field(hook, "admissionReviewVersions");
-        errors.invalid(path, given, &format!("must include at least one of {known}"));
+        errors.invalid(
+            path,
+            given,
+            &format!("must include at least one of {known}"),
+        );
     }
 }
 
@@ -135,7 +191,11 @@ fn match_conditions(object: &Object, path: &FieldPath, errors: &mut Errors) {
     let conditions = list(object, "matchConditions");
     let path = path.child("matchConditions");
     if conditions.len() > MAX_MATCH_CONDITIONS {
-        errors.0.push(polity_core::FieldError::too_many(&path, conditions.len(), MAX_MATCH_CONDITIONS));
+        errors.0.push(polity_core::FieldError::too_many(
+            &path,
+            conditions.len(),
+            MAX_MATCH_CONDITIONS,
+        ));
     }
     let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
@@ -180,14 +240,19 @@ pub(super) fn rule(rule: &Object, path: &FieldPath, errors: &mut Errors) {
 
 /// Wildcards leave no room for what they already cover.
 fn resources(rule: &Object, path: &FieldPath, errors: &mut Errors) {
-    let resources: Vec<&str> = list(rule, "resources").iter().filter_map(Value::as_str).collect();
+    let resources: Vec<&str> = list(rule, "resources")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let (mut all_of, mut on_all) = (HashSet::new(), HashSet::new());
     for (index, entry) in resources.iter().enumerate() {
         if entry.is_empty() {
             errors.required(&path.index(index), "");
             continue;
         }
-        let Some((resource, sub)) = entry.split_once('/') else { continue };
+        let Some((resource, sub)) = entry.split_once('/') else {
+            continue;
+        };
         if all_of.contains(resource) {
             let detail = format!("if '{resource}/*' is present, must not specify {entry}");
             errors.invalid(&path.index(index), &json!(entry), &detail);
@@ -204,9 +269,17 @@ fn resources(rule: &Object, path: &FieldPath, errors: &mut Errors) {
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
-        errors.invalid(path, field(rule, "resources"), "if '*/*' is present, must not specify other resources");
+        errors.invalid(
+            path,
+            field(rule, "resources"),
+            "if '*/*' is present, must not specify other resources",
+        );
     }
-    if resources.contains(&"*") && resources.iter().any(|entry| *entry != "*" && !entry.contains('/')) {
+    if resources.contains(&"*")
+        && resources
+            .iter()
+            .any(|entry| *entry != "*" && !entry.contains('/'))
+    {
         let detail = "if '*' is present, must not specify other resources without subresources";
         errors.invalid(path, field(rule, "resources"), detail);
     }
@@ -219,7 +292,10 @@ pub(super) fn param_ref(params: &Object, path: &FieldPath, errors: &mut Errors) 
         (name, None) => errors.named(&path.child("name"), &json!(name), name::path_segment(name)),
         (_, Some(_)) => {
             for field in ["name", "selector"] {
-                errors.forbidden(&path.child(field), "name and selector are mutually exclusive");
+                errors.forbidden(
+                    &path.child(field),
+                    "name and selector are mutually exclusive",
+                );
             }
         }
     }

@@ -31,7 +31,11 @@ pub(super) fn deployment(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let deadline = field(spec, "progressDeadlineSeconds");
     let ready = field(spec, "minReadySeconds").as_i64().unwrap_or_default();
     if deadline.as_i64().is_some_and(|seconds| seconds <= ready) {
-        errors.invalid(&path.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds");
+        errors.invalid(
+            &path.child("progressDeadlineSeconds"),
+            deadline,
+            "must be greater than minReadySeconds",
+        );
     }
 }
 
@@ -46,14 +50,22 @@ pub(super) fn stateful_set(spec: &Object, path: &FieldPath, errors: &mut Errors)
     runs_always(spec, "StatefulSet", path, errors);
     if !["OrderedReady", "Parallel"].contains(&text(spec, "podManagementPolicy")) {
         let path = path.child("podManagementPolicy");
-        errors.invalid(&path, field(spec, "podManagementPolicy"), "must be 'OrderedReady' or 'Parallel'");
+        errors.invalid(
+            &path,
+            field(spec, "podManagementPolicy"),
+            "must be 'OrderedReady' or 'Parallel'",
+        );
     }
     let strategy = field(spec, "updateStrategy");
     let path = path.child("updateStrategy");
     match at(strategy, "type").as_str().unwrap_or_default() {
         "OnDelete" => {
             if let Some(rolling) = strategy.get("rollingUpdate") {
-                errors.invalid(&path.child("rollingUpdate"), rolling, "only allowed for updateStrategy 'RollingUpdate'");
+                errors.invalid(
+                    &path.child("rollingUpdate"),
+                    rolling,
+                    "only allowed for updateStrategy 'RollingUpdate'",
+                );
             }
         }
         "RollingUpdate" => {}
@@ -66,16 +78,26 @@ pub(super) fn daemon_set(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     runs_always(spec, "DaemonSet", path, errors);
     let strategy = field(spec, "updateStrategy");
     let path = path.child("updateStrategy");
-    match (at(strategy, "type").as_str().unwrap_or_default(), strategy.get("rollingUpdate")) {
+    match (
+        at(strategy, "type").as_str().unwrap_or_default(),
+        strategy.get("rollingUpdate"),
+    ) {
         ("RollingUpdate", Some(rolling)) => {
             let path = path.child("rollingUpdate");
             let (unavailable, surge) = (at(rolling, "maxUnavailable"), at(rolling, "maxSurge"));
             at_most_all(unavailable, &path.child("maxUnavailable"), errors);
             at_most_all(surge, &path.child("maxSurge"), errors);
             match (amount(unavailable), amount(surge)) {
-                (0, 0) => errors.required(&path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"),
+                (0, 0) => errors.required(
+                    &path.child("maxUnavailable"),
+                    "cannot be 0 when maxSurge is 0",
+                ),
                 (1.., 1..) => {
-                    errors.invalid(&path.child("maxSurge"), surge, "may not be set when maxUnavailable is non-zero");
+                    errors.invalid(
+                        &path.child("maxSurge"),
+                        surge,
+                        "may not be set when maxUnavailable is non-zero",
+                    );
                 }
                 _ => {}
             }
@@ -97,7 +119,11 @@ pub(super) fn replication_controller(spec: &Object, path: &FieldPath, errors: &m
         return;
     }
     let labels = at(field(spec, "template"), "metadata.labels");
-    let found = selector.as_object().into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let found = selector
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| labels.get(key) == Some(value));
     if !found {
         does_not_match(labels, path, errors);
     }
@@ -113,19 +139,30 @@ pub(super) fn job_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
         "Never" => {}
         "OnFailure" if field(spec, "podFailurePolicy").is_null() => {}
         "OnFailure" => {
-            errors.invalid(&policy_path, policy, "only \"Never\" is supported when podFailurePolicy is specified");
+            errors.invalid(
+                &policy_path,
+                policy,
+                "only \"Never\" is supported when podFailurePolicy is specified",
+            );
         }
         _ => errors.not_supported(&policy_path, policy, &["OnFailure", "Never"]),
     }
     if text(spec, "completionMode") == "Indexed" {
         if field(spec, "completions").is_null() {
-            errors.required(&path.child("completions"), "when completion mode is Indexed");
+            errors.required(
+                &path.child("completions"),
+                "when completion mode is Indexed",
+            );
         }
     } else {
         for only_indexed in ["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"] {
             let value = field(spec, only_indexed);
             if !value.is_null() {
-                errors.invalid(&path.child(only_indexed), value, "requires indexed completion mode");
+                errors.invalid(
+                    &path.child(only_indexed),
+                    value,
+                    "requires indexed completion mode",
+                );
             }
         }
     }
@@ -133,7 +170,9 @@ pub(super) fn job_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
 
 pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = FieldPath::of("spec");
-    let Some(spec) = new.get("spec").and_then(Value::as_object) else { return };
+    let Some(spec) = new.get("spec").and_then(Value::as_object) else {
+        return;
+    };
     if field(spec, "selector").is_null() {
         errors.required(&path.child("selector"), "");
     }
@@ -144,10 +183,18 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(old) = old else { return };
     let suspended = at(old, "spec.suspend") == &json!(true);
     if !suspended {
-        errors.unchanged(&path.child("template"), at(new, "spec.template"), at(old, "spec.template"));
+        errors.unchanged(
+            &path.child("template"),
+            at(new, "spec.template"),
+            at(old, "spec.template"),
+        );
     }
     if at(old, "spec.completionMode") != "Indexed" {
-        errors.unchanged(&path.child("completions"), at(new, "spec.completions"), at(old, "spec.completions"));
+        errors.unchanged(
+            &path.child("completions"),
+            at(new, "spec.completions"),
+            at(old, "spec.completions"),
+        );
     }
 }
 
@@ -166,8 +213,13 @@ fn generated_labels(job: &Value, spec: &Object, path: &FieldPath, errors: &mut E
         ("batch.kubernetes.io/job-name", name),
     ];
     let path = path.child("template").child("metadata").child("labels");
-    for (label, expected) in expected.into_iter().filter(|(_, expected)| expected.is_string()) {
-        let Some(actual) = labels.get(label) else { continue };
+    for (label, expected) in expected
+        .into_iter()
+        .filter(|(_, expected)| expected.is_string())
+    {
+        let Some(actual) = labels.get(label) else {
+            continue;
+        };
         if actual != expected {
             let detail = format!("must be '{}'", expected.as_str().unwrap_or_default());
             errors.invalid(&path.key(label), actual, &detail);
@@ -179,20 +231,33 @@ pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let name = at(new, "metadata.name");
     // The name of a Job is this one and eleven characters more.
     if old.is_none() && name.as_str().is_some_and(|name| name.len() > 52) {
-        errors.invalid(&FieldPath::of("metadata").child("name"), name, "must be no more than 52 characters");
+        errors.invalid(
+            &FieldPath::of("metadata").child("name"),
+            name,
+            "must be no more than 52 characters",
+        );
     }
     let schedule = at(new, "spec.schedule");
     let path = FieldPath::of("spec").child("schedule");
-    if let Some(text) = schedule.as_str().filter(|text| !text.is_empty() && !is_schedule(text)) {
+    if let Some(text) = schedule
+        .as_str()
+        .filter(|text| !text.is_empty() && !is_schedule(text))
+    {
         let n_fields = text.split_whitespace().count();
-        errors.invalid(&path, schedule, &format!("expected exactly 5 fields, found {n_fields}: {text:?}"));
+        errors.invalid(
+            &path,
+            schedule,
+            &format!("expected exactly 5 fields, found {n_fields}: {text:?}"),
+        );
     }
 }
 
 /// Five fields, or a word such as `@daily`. Which fields make sense is for the one who runs it.
 fn is_schedule(text: &str) -> bool {
     if let Some(word) = text.strip_prefix('@') {
-        let words = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
+        let words = [
+            "yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly",
+        ];
         return words.contains(&word) || word.starts_with("every ");
     }
     text.split_whitespace().count() == 5
@@ -207,7 +272,11 @@ fn selects_template(spec: &Object, kind: &str, path: &FieldPath, errors: &mut Er
         _ => true,
     };
     if selector.is_object() && is_empty("matchLabels") && is_empty("matchExpressions") {
-        errors.invalid(&path.child("selector"), selector, &format!("empty selector is invalid for {kind}"));
+        errors.invalid(
+            &path.child("selector"),
+            selector,
+            &format!("empty selector is invalid for {kind}"),
+        );
         return;
     }
     matches_template(spec, path, errors);
@@ -255,7 +324,11 @@ fn amount(value: &Value) -> u64 {
 }
 
 pub(super) fn at_most_all(value: &Value, path: &FieldPath, errors: &mut Errors) {
-    if value.as_str().and_then(rules::percent).is_some_and(|percent| percent > 100) {
+    if value
+        .as_str()
+        .and_then(rules::percent)
+        .is_some_and(|percent| percent > 100)
+    {
         errors.invalid(path, value, "must not be greater than 100%");
     }
 }
