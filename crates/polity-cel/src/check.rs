@@ -99,7 +99,7 @@ impl<'a> Checker<'a> {
             return Ok(found);
         }
         match convert::named_type(name) {
-            Some(value) => Ok((Node::Literal(value), Type::TypeName)),
+            Some(value) => Ok((Node::Literal(value), Type::Kind)),
             None => Err(self.refuse(name, &undeclared(name))),
         }
     }
@@ -133,7 +133,7 @@ impl<'a> Checker<'a> {
         parts.reverse();
         let name = parts.join(".");
         self.global(&name)
-            .or_else(|| Some((Node::Literal(convert::named_type(&name)?), Type::TypeName)))
+            .or_else(|| Some((Node::Literal(convert::named_type(&name)?), Type::Kind)))
     }
 
     fn select(&mut self, operand: IdedExpr, field: &str, is_test: bool) -> Checked {
