@@ -111,7 +111,8 @@ impl Call<'_> {
         }
     }
 
-    fn scaled(&self, live: &Value, scale: &Value) -> Result<Option<Value>, ApiError> {
+    /// The object with the replicas of a Scale.
+    pub(super) fn scaled(&self, live: &Value, scale: &Value) -> Result<Option<Value>, ApiError> {
         let paths = self.def.scale_paths().ok_or_else(|| self.not_found())?;
         let replicas = match scale.pointer("/spec/replicas") {
             None | Some(Value::Null) => 0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use polity_core::field::{FieldError, FieldPath};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::path::pairs;
 use crate::status::ApiError;
@@ -174,12 +174,14 @@ pub struct WriteOptions {
     pub field_manager: String,
     pub field_validation: FieldValidation,
     pub force: Option<bool>,
+    /// What the client gave, as admission shows it.
+    pub given: Map<String, Value>,
 }
 
 impl WriteOptions {
     /// What the server's own controllers write with.
     pub fn internal() -> Self {
-        Self { dry_run: false, field_manager: String::new(), field_validation: FieldValidation::Ignore, force: None }
+        Self { dry_run: false, field_manager: String::new(), field_validation: FieldValidation::Ignore, force: None, given: Map::new() }
     }
 
     /// Reads and checks the parameters; `kind` is the options object errors speak of.
@@ -199,7 +201,16 @@ impl WriteOptions {
             }
         };
         if errors.is_empty() {
-            Ok(Self { dry_run, field_manager, field_validation, force: query.flag("force") })
+            let mut given = Map::new();
+            for key in ["fieldManager", "fieldValidation"] {
+                if !query.get(key).is_empty() {
+                    given.insert(key.to_owned(), json!(query.get(key)));
+                }
+            }
+            if dry_run {
+                given.insert("dryRun".to_owned(), json!(["All"]));
+            }
+            Ok(Self { dry_run, field_manager, field_validation, force: query.flag("force"), given })
         } else {
             Err(ApiError::invalid(kind, "meta.k8s.io", "", &errors))
         }
