@@ -59,6 +59,8 @@ pub async fn watch(
         refused: None,
     };
     let reload = async {
+        // The files may have changed between their first reading and the start of the watch.
+        reloader.look().await;
         loop {
             tokio::select! {
                 _ = woken.recv() => clock.sleep(timing.settle).await,

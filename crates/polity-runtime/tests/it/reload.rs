@@ -163,7 +163,7 @@ impl Watched {
         let running = Running::start(router(), Some(tls.clone()), Limits::default()).await;
         let timing = ReloadTiming {
             settle: Duration::from_millis(20),
-            poll: Duration::from_secs(2),
+            poll: Duration::from_hours(1),
         };
         let stop_watching = Shutdown::new();
         let watching = tokio::spawn(watch(
