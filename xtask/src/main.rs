@@ -32,7 +32,9 @@ enum Command {
     )]
     Up(up::Args),
     /// Run every test that the tools on this machine allow
-    #[command(after_help = "Examples:\n  cargo xtask test\n  cargo xtask test watch")]
+    #[command(
+        after_help = "Examples:\n  cargo xtask test\n  cargo xtask test watch\n  cargo xtask test -p polity-store"
+    )]
     Test(test::Args),
     /// Run everything that must hold before a change is merged
     Ci(ci::Args),

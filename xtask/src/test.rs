@@ -1,5 +1,7 @@
 //! `cargo xtask test`: everything that can be tested on this machine, and a word about what cannot.
 
+use std::process::Command;
+
 use anyhow::{Result, bail};
 use peers::{Missing, Tool, tools};
 
@@ -10,7 +12,11 @@ pub(crate) struct Args {
     /// Run only tests whose name contains this
     filter: Option<String>,
 
-    /// Arguments for cargo test, such as `-p polity-store` or `-- --nocapture`
+    /// Test only this crate; may be given several times
+    #[arg(short, long)]
+    package: Vec<String>,
+
+    /// Arguments for the test programs, such as `-- --nocapture`
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -25,13 +31,27 @@ impl Args {
             "testing the workspace ({})",
             if built { "some minutes" } else { first }
         );
-        let mut command = shell::cargo(["test", "--workspace"]);
-        command.args(self.filter).args(self.arguments);
+        let mut command = self.command();
         let (outcome, took) = shell::timed(|| shell::run(&mut command));
         tell_left_out(&missing);
         outcome?;
         eprintln!("tests passed in {}", shell::duration(took));
         Ok(())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = shell::cargo(["test"]);
+        if self.package.is_empty() {
+            command.arg("--workspace");
+        }
+        for package in &self.package {
+            command.args(["--package", package]);
+        }
+        command.args(&self.filter);
+        if !self.arguments.is_empty() {
+            command.arg("--").args(&self.arguments);
+        }
+        command
     }
 }
 
@@ -71,5 +91,23 @@ fn count(n_kinds: usize) -> String {
         "one kind of tests".to_owned()
     } else {
         format!("{n_kinds} kinds of tests")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_runs() {
+        let check =
+            |args: Args, expected: &str| assert!(shell::shown(&args.command()).ends_with(expected));
+        check(Args::default(), "test --workspace");
+        let args = Args {
+            filter: Some("watch".to_owned()),
+            package: vec!["polity-store".to_owned()],
+            arguments: vec!["--nocapture".to_owned()],
+        };
+        check(args, "test --package polity-store watch -- --nocapture");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use peers::tools::{ETCD, kube_cache, release};
+use peers::tools::{ETCD, KUBERNETES, kube_cache, release};
 use serde_json::Value;
 
 use super::recipe::{Release, etcd_go_mod};
@@ -66,9 +66,15 @@ fn build(release: &Release, programs: &[&str]) -> Result<()> {
     eprintln!("{}", find_go()?);
     let _lock = lock()?;
     let workshop = workshop(version)?;
-    // All programs, even if one is wanted: the next one may be, and the module is resolved once.
+    // Of the oracle's release all programs, even if one is wanted: the others will be, and a module is resolved once.
+    // Of an older one no more than was asked for: some of its parts can no longer be downloaded.
+    let tools = if version == KUBERNETES {
+        program_names()
+    } else {
+        programs.to_vec()
+    };
     prepare(&workshop, || {
-        release.go_mod(&upstream_go_mod(&workshop, version)?, &program_names())
+        release.go_mod(&upstream_go_mod(&workshop, version)?, &tools)
     })?;
     for program in programs.iter().filter(absent) {
         let package = format!("k8s.io/kubernetes/cmd/{program}");
