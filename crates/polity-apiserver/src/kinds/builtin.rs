@@ -9,7 +9,7 @@ use super::schemas;
 use super::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 
 static RESOURCES: LazyLock<Vec<Arc<ResourceDef>>> =
-    LazyLock::new(|| rows().map(resource).map(Arc::new).collect());
+    LazyLock::new(|| rows().map(|row| Arc::new(resource(&row))).collect());
 
 /// Every built-in resource, in the order of the table. Built once per process.
 pub fn builtin_resources() -> &'static [Arc<ResourceDef>] {
@@ -104,7 +104,7 @@ impl Row {
     }
 }
 
-fn resource(row: Row) -> ResourceDef {
+fn resource(row: &Row) -> ResourceDef {
     let gvk = row.gvk();
     let plural = row.columns[1];
     let bucket = match gvk.group.as_str() {
@@ -125,7 +125,7 @@ fn resource(row: Row) -> ResourceDef {
         categories: row.names(5),
         subresources: row.list(6).map(subresource).collect(),
         generation: generation(row.columns[7]),
-        flags: flags(&row),
+        flags: flags(row),
         selectable_fields: row.names(9),
         schema: schemas::schema_of(&gvk),
         bucket: bucket.into(),

@@ -83,7 +83,9 @@ fn default_value(ty: &FieldType, value: &mut Value) {
     match (ty, value) {
         (FieldType::Message(message), Value::Object(fields)) => default_message(*message, fields),
         (FieldType::List(of), Value::Array(items)) => {
-            items.iter_mut().for_each(|item| default_value(of, item))
+            for item in items {
+                default_value(of, item);
+            }
         }
         (FieldType::Map(of), Value::Object(entries)) => entries
             .values_mut()
@@ -99,12 +101,12 @@ fn default_computed(ty: &str, object: &mut Object) {
         "core.v1.PodSpec" => pods::pod_spec(object),
         "core.v1.PodStatus" => pods::pod_status(object),
         "core.v1.Container" | "core.v1.EphemeralContainerCommon" => {
-            pods::pull_policy(object, "image", "imagePullPolicy")
+            pods::pull_policy(object, "image", "imagePullPolicy");
         }
         "core.v1.ImageVolumeSource" => pods::pull_policy(object, "reference", "pullPolicy"),
         "core.v1.Volume" => pods::volume(object),
         "apps.v1.DeploymentStrategy" | "apps.v1.DaemonSetUpdateStrategy" => {
-            workloads::rolling_update(object)
+            workloads::rolling_update(object);
         }
         "apps.v1.StatefulSetUpdateStrategy" => workloads::stateful_set_update(object),
         "apps.v1.StatefulSetSpec" => workloads::volume_claim_templates(object),

@@ -198,7 +198,7 @@ struct Parser<'a> {
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl Parser<'_> {
     /// Steps up to the end, or up to what no step can start with.
     fn steps(&mut self) -> Parsed<Vec<Step>> {
         let mut steps = Vec::new();

@@ -35,10 +35,11 @@ fn normalise_field(field: &Field, object: &mut Map<String, Value>) {
             object.remove(field.name);
         }
     }
-    if field.presence == Presence::Always && !object.contains_key(field.name) {
-        if let Some(zero) = zero_value(&field.ty) {
-            object.insert(field.name.to_owned(), zero);
-        }
+    if field.presence == Presence::Always
+        && !object.contains_key(field.name)
+        && let Some(zero) = zero_value(&field.ty)
+    {
+        object.insert(field.name.to_owned(), zero);
     }
 }
 
@@ -46,7 +47,9 @@ fn normalise_value(ty: &FieldType, value: &mut Value) {
     match (ty, value) {
         (FieldType::Message(message), Value::Object(fields)) => normalise_message(*message, fields),
         (FieldType::List(of), Value::Array(items)) => {
-            items.iter_mut().for_each(|item| normalise_value(of, item))
+            for item in items {
+                normalise_value(of, item);
+            }
         }
         (FieldType::Map(of), Value::Object(entries)) => normalise_map(of, entries),
         (FieldType::Quantity, value) => normalise_quantity(value, |quantity| quantity),
@@ -123,10 +126,10 @@ fn zero_value(ty: &FieldType) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn check(group: &str, version: &str, kind: &str, mut given: Value, expected: Value) {
+    fn check(group: &str, version: &str, kind: &str, mut given: Value, expected: &Value) {
         let gvk = GroupVersionKind::new(group, version, kind);
         normalise(&gvk, &mut given);
-        assert_eq!(given, expected);
+        assert_eq!(&given, expected);
         let once = given.clone();
         normalise(&gvk, &mut given);
         assert_eq!(given, once, "normalising twice changes nothing");
@@ -150,7 +153,7 @@ mod tests {
             }]},
             "status": {},
         });
-        check("", "v1", "Pod", given, expected);
+        check("", "v1", "Pod", given, &expected);
     }
 
     #[test]
@@ -161,24 +164,24 @@ mod tests {
             "spec": {"strategy": {}, "template": {"metadata": {}, "spec": {"containers": [{"name": "", "resources": {}}]}}},
             "status": {},
         });
-        check("apps", "v1", "Deployment", given, expected);
+        check("apps", "v1", "Deployment", given, &expected);
     }
 
     /// EV4
     #[test]
     fn lease_times_keep_six_decimals() {
         let given = json!({"metadata": {}, "spec": {"renewTime": "2026-01-02T03:04:05.678901Z", "leaseTransitions": 0}});
-        check("coordination.k8s.io", "v1", "Lease", given.clone(), given);
+        check("coordination.k8s.io", "v1", "Lease", given.clone(), &given);
         let zoned = json!({"metadata": {}, "spec": {"renewTime": "2026-01-02T05:04:05+02:00"}});
         let utc = json!({"metadata": {}, "spec": {"renewTime": "2026-01-02T03:04:05.000000Z"}});
-        check("coordination.k8s.io", "v1", "Lease", zoned, utc);
+        check("coordination.k8s.io", "v1", "Lease", zoned, &utc);
     }
 
     #[test]
     fn wrong_types_and_unknown_kinds_are_left_alone() {
         let odd = json!({"metadata": [], "spec": {"containers": "x", "volumes": [1]}, "status": 3, "extra": {"a": ""}});
-        check("", "v1", "Pod", odd.clone(), odd);
+        check("", "v1", "Pod", odd.clone(), &odd);
         let custom = json!({"spec": {"a": null}});
-        check("example.com", "v1", "Widget", custom.clone(), custom);
+        check("example.com", "v1", "Widget", custom.clone(), &custom);
     }
 }

@@ -81,7 +81,7 @@ impl<'a> Envelope<'a> {
                 (1, Wire::Bytes(type_meta)) => envelope.read_type(type_meta)?,
                 (2, Wire::Bytes(raw)) => envelope.raw = raw,
                 (3, Wire::Bytes(encoding)) => {
-                    envelope.encoding = text(encoding, "contentEncoding")?.to_owned()
+                    envelope.encoding = text(encoding, "contentEncoding")?.into();
                 }
                 _ => {}
             }
@@ -93,8 +93,8 @@ impl<'a> Envelope<'a> {
         let mut reader = Reader(bytes);
         while let Some((number, wire)) = reader.next()? {
             match (number, wire) {
-                (1, Wire::Bytes(value)) => self.api_version = text(value, "apiVersion")?.to_owned(),
-                (2, Wire::Bytes(value)) => self.kind = text(value, "kind")?.to_owned(),
+                (1, Wire::Bytes(value)) => self.api_version = text(value, "apiVersion")?.into(),
+                (2, Wire::Bytes(value)) => self.kind = text(value, "kind")?.into(),
                 _ => {}
             }
         }
@@ -184,7 +184,7 @@ fn read_entry(
     let mut reader = Reader(bytes);
     while let Some((number, wire)) = reader.next()? {
         match number {
-            1 => key = text(wire.bytes(field)?, field)?.to_owned(),
+            1 => key = text(wire.bytes(field)?, field)?.into(),
             2 => value = Some(read_value(of, wire, field, depth)?),
             _ => {}
         }

@@ -419,7 +419,7 @@ mod tests {
         assert!(!components.contains_key("io.k8s.api.core.v1.Namespace"));
         for definition in components.values() {
             for_each_reference(definition, &mut |target| {
-                assert!(components.contains_key(target), "{target}")
+                assert!(components.contains_key(target), "{target}");
             });
         }
     }

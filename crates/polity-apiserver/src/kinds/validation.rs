@@ -64,7 +64,7 @@ fn check_message(id: MessageId, object: &Object, path: &FieldPath, errors: &mut 
         }
         match (&field.ty, field.presence) {
             (FieldType::Message(inner), Presence::Inline) => {
-                check_message(*inner, object, path, errors)
+                check_message(*inner, object, path, errors);
             }
             (ty, _) => {
                 if let Some(value) = object.get(field.name) {
@@ -108,7 +108,7 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         "apps.v1.StatefulSetSpec" => workloads::stateful_set(object, path, errors),
         "apps.v1.DaemonSetSpec" => workloads::daemon_set(object, path, errors),
         "core.v1.ReplicationControllerSpec" => {
-            workloads::replication_controller(object, path, errors)
+            workloads::replication_controller(object, path, errors);
         }
         "batch.v1.JobSpec" => workloads::job_spec(object, path, errors),
         "core.v1.ServiceSpec" => network::service_spec(object, path, errors),
@@ -123,7 +123,7 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         "coordination.v1.LeaseSpec" => policy::lease_spec(object, path, errors),
         "policy.v1.PodDisruptionBudgetSpec" => policy::budget_spec(object, path, errors),
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => {
-            policy::autoscaler_spec(object, path, errors)
+            policy::autoscaler_spec(object, path, errors);
         }
         "admissionregistration.v1.ValidatingWebhook"
         | "admissionregistration.v1.MutatingWebhook" => {
@@ -134,10 +134,10 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         "admissionregistration.v1.ServiceReference" => webhooks::service(object, path, errors),
         "admissionregistration.v1.ParamRef" => webhooks::param_ref(object, path, errors),
         "admissionregistration.v1.ValidatingAdmissionPolicySpec" => {
-            webhooks::policy_spec(object, path, errors)
+            webhooks::policy_spec(object, path, errors);
         }
         "admissionregistration.v1.MutatingAdmissionPolicySpec" => {
-            webhooks::resource_rules(object, path, errors)
+            webhooks::resource_rules(object, path, errors);
         }
         _ => {}
     }
@@ -157,7 +157,7 @@ fn check_kind(gvk: &GroupVersionKind, new: &Value, old: Option<&Value>, errors: 
         ("batch", "CronJob") => workloads::cron_job(new, old, errors),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => policy::role(gvk, new, errors),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            policy::role_binding(gvk, new, errors)
+            policy::role_binding(gvk, new, errors);
         }
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class(new, old, errors),
         _ => {}

@@ -109,9 +109,10 @@ pub(super) fn event(row: &Row<'_>) -> Vec<Value> {
 
 pub(super) fn persistent_volume(row: &Row<'_>) -> Vec<Value> {
     let claim = row.at("spec.claimRef");
-    let claim = match claim.is_object() {
-        true => format!("{}/{}", text(claim, "namespace"), text(claim, "name")),
-        false => String::new(),
+    let claim = if claim.is_object() {
+        format!("{}/{}", text(claim, "namespace"), text(claim, "name"))
+    } else {
+        String::new()
     };
     vec![
         row.name(),

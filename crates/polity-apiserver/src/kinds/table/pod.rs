@@ -64,7 +64,7 @@ fn summarise(row: &Row<'_>) -> Summary {
     let gated =
         |c: &Value| text(c, "type") == "PodScheduled" && text(c, "reason") == "SchedulingGated";
     if row.list("status.conditions").iter().any(gated) {
-        summary.reason = "SchedulingGated".to_owned();
+        summary.reason = "SchedulingGated".into();
     }
     let sidecars: HashSet<&str> = row
         .list("spec.initContainers")
@@ -79,9 +79,9 @@ fn summarise(row: &Row<'_>) -> Summary {
     }
     if row.is_terminating() {
         if row.text("status.reason") == "NodeLost" {
-            summary.reason = "Unknown".to_owned();
+            summary.reason = "Unknown".into();
         } else if !["Succeeded", "Failed"].contains(&phase) {
-            summary.reason = "Terminating".to_owned();
+            summary.reason = "Terminating".into();
         }
     }
     summary
@@ -129,7 +129,7 @@ fn summarise_containers(row: &Row<'_>, sidecars: &HashSet<&str>, summary: &mut S
         let waiting = text(status, "state.waiting.reason");
         let terminated = at(status, "state.terminated");
         if !waiting.is_empty() {
-            summary.reason = waiting.to_owned();
+            summary.reason = waiting.into();
         } else if terminated.is_object() {
             summary.reason = end_of(terminated);
             if int(terminated, "exitCode") != 0 {
@@ -143,11 +143,11 @@ fn summarise_containers(row: &Row<'_>, sidecars: &HashSet<&str>, summary: &mut S
     // One container may have completed while others go on.
     if summary.reason == "Completed" {
         if has_running && row.has_condition("Ready") {
-            summary.reason = "Running".to_owned();
+            summary.reason = "Running".into();
         } else if let Some(failure) = failure {
             summary.reason = failure;
         } else if has_running {
-            summary.reason = "NotReady".to_owned();
+            summary.reason = "NotReady".into();
         }
     }
 }

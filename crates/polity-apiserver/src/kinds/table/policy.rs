@@ -84,9 +84,10 @@ pub(super) fn admission(row: &Row<'_>, kind: &str) -> Vec<Value> {
                 "spec.validations"
             };
             let params = row.at("spec.paramKind");
-            let params = match params.is_object() {
-                true => format!("{}/{}", text(params, "apiVersion"), text(params, "kind")),
-                false => "<unset>".to_owned(),
+            let params = if params.is_object() {
+                format!("{}/{}", text(params, "apiVersion"), text(params, "kind"))
+            } else {
+                "<unset>".to_owned()
             };
             vec![
                 row.name(),

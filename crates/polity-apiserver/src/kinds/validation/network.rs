@@ -171,7 +171,7 @@ pub(super) fn ingress_backend(backend: &Object, path: &FieldPath, errors: &mut E
             match (rules::is_absent(name), rules::is_absent(number)) {
                 (true, true) => errors.required(path, "port name or number is required"),
                 (false, false) => {
-                    errors.invalid(path, &json!(""), "cannot set both port name & port number")
+                    errors.invalid(path, &json!(""), "cannot set both port name & port number");
                 }
                 (false, true) => rules::port(
                     name,

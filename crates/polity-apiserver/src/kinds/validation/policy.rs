@@ -116,7 +116,7 @@ pub(super) fn subject(subject: &Object, path: &FieldPath, errors: &mut Errors) {
             }
         }
         "User" | "Group" if group != RBAC => {
-            errors.not_supported(&path.child("apiGroup"), &json!(group), &[RBAC])
+            errors.not_supported(&path.child("apiGroup"), &json!(group), &[RBAC]);
         }
         "" => errors.not_supported(
             &path.child("kind"),

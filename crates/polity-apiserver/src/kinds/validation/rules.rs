@@ -127,7 +127,7 @@ impl Rule {
                 }
             }
             Self::Name(check) => {
-                errors.named(path, value, check(value.as_str().unwrap_or_default()))
+                errors.named(path, value, check(value.as_str().unwrap_or_default()));
             }
             Self::Labels => labels(value, path, errors),
             Self::Selector => selector(value, path, errors),

@@ -55,7 +55,7 @@ fn client_config(config: &Value, path: &FieldPath, errors: &mut Errors) {
         config.get("service"),
     ) {
         (Some(_), Some(_)) | (None, None) => {
-            errors.required(path, "exactly one of url or service is required")
+            errors.required(path, "exactly one of url or service is required");
         }
         (Some(url), None) => check_url(url, &path.child("url"), errors),
         // A service is checked wherever it occurs.
