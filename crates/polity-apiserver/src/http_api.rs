@@ -22,6 +22,7 @@ use crate::auth::{Attributes, Authorizer, Credentials, UserInfo};
 use crate::cluster::Cluster;
 use crate::engine::Warnings;
 use crate::metrics::RequestMetrics;
+use crate::registry::Registry;
 use crate::request::path::{self, Target};
 use crate::request::query::Query;
 use crate::status::ApiError;
@@ -61,7 +62,7 @@ impl Incoming {
 }
 
 /// What a request was, for the metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     pub verb: String,
     pub group: String,
@@ -72,7 +73,7 @@ pub struct Summary {
 /// Answers one request.
 pub async fn handle(cluster: &Arc<Cluster>, incoming: Incoming, metrics: &RequestMetrics) -> (Response<Body>, Summary) {
     let target = path::parse(&incoming.parts.method, &incoming.path, incoming.parts.uri.query().unwrap_or_default());
-    let summary = summary(&target);
+    let summary = summary(&target, &cluster.registry());
     let warnings = Warnings::default();
     let pretty = respond::wants_pretty(&incoming);
     let deadline = match summary.verb.as_str() {
@@ -88,17 +89,23 @@ pub async fn handle(cluster: &Arc<Cluster>, incoming: Incoming, metrics: &Reques
     (respond::finish(response, &warnings), summary)
 }
 
-fn summary(target: &Target) -> Summary {
+/// Only what is served is named: labels a client can make up would fill the memory.
+fn summary(target: &Target, registry: &Registry) -> Summary {
     match target {
-        Target::Resource(request) => Summary {
-            verb: request.verb.clone(),
-            group: request.group.clone(),
-            resource: request.resource.clone(),
-            subresource: request.subresource.clone(),
-        },
-        Target::NonResource { verb, .. } => {
-            Summary { verb: verb.clone(), group: String::new(), resource: String::new(), subresource: String::new() }
+        Target::Resource(request) => {
+            let def = registry.get(&request.group, &request.version, &request.resource);
+            let served_below = def.is_some_and(|def| def.subresources.iter().any(|sub| sub.name() == request.subresource));
+            Summary {
+                verb: request.verb.clone(),
+                group: def.map(|def| def.gvk.group.clone()).unwrap_or_default(),
+                resource: def.map(|def| def.plural.clone()).unwrap_or_default(),
+                subresource: if served_below { request.subresource.clone() } else { String::new() },
+            }
         }
+        Target::NonResource { verb, .. } => Summary {
+            verb: if matches!(verb.as_str(), "get" | "head" | "post" | "put" | "patch" | "delete" | "options") { verb.clone() } else { "other".into() },
+            ..Summary::default()
+        },
     }
 }
 

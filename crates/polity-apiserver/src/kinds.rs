@@ -38,6 +38,20 @@ pub enum Subresource {
     Token,
 }
 
+impl Subresource {
+    /// Its name in URLs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eviction => "eviction",
+            Self::Finalize => "finalize",
+            Self::Log => "log",
+            Self::Scale => "scale",
+            Self::Status => "status",
+            Self::Token => "token",
+        }
+    }
+}
+
 /// What makes `metadata.generation` grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GenerationRule {

@@ -131,12 +131,7 @@ impl Shown {
             operation: self.operation,
             kind: &self.kind,
             resource: &self.resource,
-            subresource: match call.subresource {
-                Some(Subresource::Status) => "status",
-                Some(Subresource::Scale) => "scale",
-                Some(Subresource::Finalize) => "finalize",
-                _ => "",
-            },
+            subresource: call.subresource.map_or("", Subresource::name),
             name: &self.name,
             namespace: &self.namespace,
             user: call.user,

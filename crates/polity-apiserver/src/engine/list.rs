@@ -45,7 +45,7 @@ impl Call<'_> {
             }
             return match token.revision {
                 None => Ok(store.current()),
-                Some(revision) => store.at(Revision(revision)).map_err(|error| expired_token(&error, token)),
+                Some(revision) => store.at_bucket(&self.def.bucket, Revision(revision)).map_err(|error| expired_token(&error, token)),
             };
         }
         let Some(wanted) = options.version_number()?.filter(|number| *number > 0) else {
@@ -59,7 +59,7 @@ impl Call<'_> {
             VersionMatch::Unset => options.limit > 0,
         };
         if exact {
-            store.at(wanted).map_err(|error| expired(&error, wanted))
+            store.at_bucket(&self.def.bucket, wanted).map_err(|error| expired(&error, wanted))
         } else {
             Ok(store.current())
         }

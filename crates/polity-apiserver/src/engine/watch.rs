@@ -33,8 +33,6 @@ pub struct Stream {
     renderer: Renderer,
     bookmarks: bool,
     ready: VecDeque<Bytes>,
-    /// Events up to here are of no interest.
-    not_before: Revision,
     source: Source,
     ends_at: Instant,
     next_bookmark: Instant,
@@ -63,7 +61,6 @@ impl Call<'_> {
             renderer,
             bookmarks: options.allow_bookmarks,
             ready: VecDeque::new(),
-            not_before: Revision(0),
             source: Source::Ended,
             ends_at: now + lasts,
             next_bookmark: now + BOOKMARK_EVERY.min(lasts.saturating_sub(LAST_BOOKMARK_BEFORE_END)),
@@ -113,14 +110,8 @@ impl Stream {
                 let error = ApiError::expired(format!("too old resource version: {after} ({oldest})"));
                 self.push_error(&error);
             }
-            Err(HistoryError::Future { .. }) => {
-                // W3: a version that is not there yet; everything newer than it will come.
-                self.not_before = after;
-                let newest = call.cluster.store().current().revision();
-                if let Ok(watch) = call.cluster.store().watch(&self.def.bucket, newest) {
-                    self.source = Source::Live(watch);
-                }
-            }
+            // W3: the store's watch waits for a version that is not there yet.
+            Err(HistoryError::Future { .. }) => self.source = Source::Ended,
         }
     }
 
@@ -161,9 +152,6 @@ impl Stream {
 
     /// W8: what a change means to this watch's selection.
     fn push_event(&mut self, event: &Event<ObjectIndex>) {
-        if event.revision <= self.not_before {
-            return;
-        }
         if !self.namespace.is_empty() && *event.object.key.namespace != *self.namespace {
             return;
         }

@@ -71,17 +71,10 @@ fn subresource(def: &ResourceDef, request: &ResourceRequest) -> Option<Option<Su
     if !request.rest.is_empty() {
         return None;
     }
-    let known = match request.subresource.as_str() {
-        "" => return Some(None),
-        "eviction" => Subresource::Eviction,
-        "finalize" => Subresource::Finalize,
-        "log" => Subresource::Log,
-        "scale" => Subresource::Scale,
-        "status" => Subresource::Status,
-        "token" => Subresource::Token,
-        _ => return None,
-    };
-    def.has(known).then_some(Some(known))
+    if request.subresource.is_empty() {
+        return Some(None);
+    }
+    def.subresources.iter().find(|sub| sub.name() == request.subresource).map(|sub| Some(*sub))
 }
 
 fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
