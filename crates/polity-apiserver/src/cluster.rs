@@ -21,7 +21,8 @@ use crate::auth::token::{BoundKind, Objects};
 use crate::auth::{Attributes, UserInfo};
 use crate::cluster::identity::Identity;
 use crate::controllers::Signals;
-use crate::custom::{self, names};
+use crate::custom::serve::Place;
+use crate::custom::{self, Compiler, names};
 use crate::engine::Stored;
 use crate::http_api::health::Check;
 use crate::kinds::ResourceDef;
@@ -55,6 +56,8 @@ pub struct ClusterOptions {
     pub authorization: AuthorizationMode,
     pub clock: Clock,
     pub identity: Identity,
+    /// Shared by the clusters of a fleet.
+    pub compiler: Compiler,
 }
 
 /// A running cluster.
@@ -64,6 +67,7 @@ pub struct Cluster {
     clock: Clock,
     authorization: AuthorizationMode,
     identity: Identity,
+    compiler: Compiler,
     registry: ArcSwap<Registry>,
     roles: ArcSwap<Roles>,
     webhooks: ArcSwap<Configs>,
@@ -94,6 +98,7 @@ impl Cluster {
             clock: options.clock,
             authorization: options.authorization,
             identity: options.identity,
+            compiler: options.compiler,
             registry: ArcSwap::default(),
             roles: ArcSwap::default(),
             webhooks: ArcSwap::default(),
@@ -128,6 +133,10 @@ impl Cluster {
 
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
     }
 
     pub fn registry(&self) -> Arc<Registry> {
@@ -257,7 +266,7 @@ impl Cluster {
         self.signals.committed(self, &stored, deleted);
         if RBAC_BUCKETS.contains(&&*bucket) {
             let _guard = self.refreshing.lock().await;
-            self.refresh_roles();
+            self.refresh_role(&stored);
         } else if WEBHOOK_BUCKETS.contains(&&*bucket) {
             let _guard = self.refreshing.lock().await;
             self.refresh_webhooks();
@@ -279,6 +288,15 @@ impl Cluster {
     fn refresh_roles(&self) {
         let objects: Vec<Value> = RBAC_BUCKETS.iter().flat_map(|bucket| self.values(bucket)).map(|(_, value)| value).collect();
         self.roles.store(Arc::new(Roles::from_objects(&objects)));
+    }
+
+    /// One role or binding changed; what counts is what the store says now.
+    fn refresh_role(&self, changed: &Stored) {
+        let snapshot = self.store.current();
+        let (object, present) = snapshot.get(&changed.key).map_or((changed, false), |current| (current, true));
+        let Ok(object) = serde_json::from_slice::<Value>(&object.bytes) else { return };
+        let roles = self.roles.load();
+        self.roles.store(Arc::new(if present { roles.with(&object) } else { roles.without(&object) }));
     }
 
     fn refresh_webhooks(&self) {
@@ -320,9 +338,10 @@ impl Cluster {
     /// Serves these definitions; one whose schema did not change keeps its kinds, and their watches.
     fn serve<'a>(&self, crds: impl Iterator<Item = (Revision, &'a Value)>) {
         let known = self.registry.load();
+        let place = Place { known: &known, compiler: &self.compiler, shutdown: &self.shutdown };
         let mut defs: Vec<Arc<ResourceDef>> = Vec::new();
         for (revision, crd) in crds {
-            match custom::serve::resources(crd, revision, &known, &self.shutdown) {
+            match custom::serve::resources(crd, revision, &place) {
                 Ok(of_crd) => defs.extend(of_crd),
                 Err(error) => warn!(cluster = self.name, error = &error as &dyn std::error::Error, "definition left out"),
             }

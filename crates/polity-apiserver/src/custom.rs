@@ -1,9 +1,11 @@
 //! Custom resources: their definitions as objects, and the kinds they make (section 15 of the reference).
 
+pub mod compiled;
 pub mod definition;
 pub mod names;
 pub mod serve;
 
+pub use compiled::Compiler;
 pub use serve::CustomDef;
 
 /// The store's bucket of CustomResourceDefinitions.

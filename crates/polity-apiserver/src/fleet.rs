@@ -11,6 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use polity_pki::{Authority, ServerNames};
 use polity_runtime::clock::Clock;
@@ -24,6 +25,7 @@ use crate::auth::AuthorizationMode;
 use crate::cluster::identity::{self, Identity, IdentityError, KeyPlace};
 use crate::cluster::{Cluster, ClusterOptions, bootstrap};
 use crate::controllers;
+use crate::custom::Compiler;
 use crate::http_api::{self, Incoming, respond};
 use crate::metrics::RequestMetrics;
 use crate::status::ApiError;
@@ -81,14 +83,19 @@ impl Fleet {
         let root_place = options.data_dir.as_ref().map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.join("pki")));
         let authority = root_place.keep_authority("ca.pem", "polity", now)?;
         let authority_pem = authority.certificate().to_pem();
+        let compiler = Compiler::default();
         let mut clusters = BTreeMap::new();
         for name in std::iter::once(&options.hub).chain(&options.members) {
-            clusters.insert(name.clone(), open(name, &options, &authority_pem, now)?);
+            clusters.insert(name.clone(), open(name, &options, &compiler, &authority_pem, now)?);
         }
         let tls = serving_tls(&authority, address, clusters.values(), now)?;
-        for cluster in clusters.values() {
+        // All at once: most of it is waiting for disks.
+        try_join_all(clusters.values().map(async |cluster| {
             let failed = |source| FleetError::Bootstrap { cluster: cluster.name().to_owned(), source };
-            bootstrap::run(cluster).await.map_err(failed)?;
+            bootstrap::run(cluster).await.map_err(failed)
+        }))
+        .await?;
+        for cluster in clusters.values() {
             controllers::start(cluster, tasks);
         }
         let fleet = Self { address, authority_pem, hub: options.hub, clusters: Arc::new(clusters) };
@@ -148,14 +155,14 @@ impl Fleet {
     }
 }
 
-fn open(name: &str, options: &FleetOptions, authority_pem: &str, now: Timestamp) -> Result<Arc<Cluster>, FleetError> {
+fn open(name: &str, options: &FleetOptions, compiler: &Compiler, authority_pem: &str, now: Timestamp) -> Result<Arc<Cluster>, FleetError> {
     let directory = options.data_dir.as_ref().map(|dir| identity::directory_of(dir, name));
     let place = directory.as_ref().map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.clone()));
     let store = directory.map_or_else(Options::memory, |dir| Options::directory(dir.join("store")));
     // The store first: it is what tells that another process has this directory.
     let failed = |source| FleetError::Store { cluster: name.to_owned(), source };
     let identity = Identity::load(name, &place, authority_pem, now)?;
-    Cluster::open(ClusterOptions { name: name.to_owned(), store, authorization: options.authorization, clock: options.clock.clone(), identity }).map_err(failed)
+    Cluster::open(ClusterOptions { name: name.to_owned(), store, authorization: options.authorization, clock: options.clock.clone(), identity, compiler: compiler.clone() }).map_err(failed)
 }
 
 /// AU2: a fresh certificate under the kept CA.

@@ -99,7 +99,7 @@ fn component_name(def: &ResourceDef) -> String {
 
 /// A8
 fn custom_component(def: &ResourceDef) -> (String, Value) {
-    let mut schema = def.custom.as_ref().map(|custom| custom.openapi.clone()).unwrap_or_default();
+    let mut schema = def.custom.as_ref().map(|custom| custom.compiled.openapi.clone()).unwrap_or_default();
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true)) {
         schema = json!({"type": "object", "description": schema.get("description"), "x-kubernetes-preserve-unknown-fields": true});
     }

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Context as _;
+use futures::future::try_join_all;
 use polity_apiserver::auth::AuthorizationMode;
 use polity_apiserver::kubeconfig::context_name;
 use polity_cli::exit::{Exit, Hinted};
@@ -60,17 +61,19 @@ impl UpArgs {
         };
         let services = Services::start(plan, shutdown).await?;
         let state = run_state(&services, &local);
-        for cluster in &state.clusters {
-            let args = ClientArgs { kubeconfig: Some(state.kubeconfig.clone()), context: Some(cluster.context.clone()), ..ClientArgs::default() };
-            let client = client::connect(&args).await?;
-            install::definitions(&client).await.with_context(|| format!("in cluster {:?}", cluster.name))?;
-        }
+        try_join_all(state.clusters.iter().map(|cluster| install_into(&state, cluster))).await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;
         local.clear_run()?;
         Ok(Exit::Fine)
     }
+}
+
+async fn install_into(state: &RunState, cluster: &ClusterState) -> anyhow::Result<()> {
+    let args = ClientArgs { kubeconfig: Some(state.kubeconfig.clone()), context: Some(cluster.context.clone()), ..ClientArgs::default() };
+    let client = client::connect(&args).await?;
+    install::definitions(&client).await.with_context(|| format!("in cluster {:?}", cluster.name))
 }
 
 /// The error of a second `up`.

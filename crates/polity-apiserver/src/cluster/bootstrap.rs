@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::Cluster;
@@ -39,22 +40,25 @@ async fn settle_roles(cluster: &Arc<Cluster>, actor: &Actor) -> Result<(), ApiEr
     let find = |kind: &str, namespace: &str, name: &str| {
         stored.iter().find(|role| role["kind"] == kind && meta::namespace(role) == namespace && meta::name(role) == name)
     };
-    for change in bootstrap::reconcile(find) {
-        match change {
-            Change::Create(object) => {
-                let namespace = meta::namespace(&object).to_owned();
-                create(cluster, actor, &namespace, object).await?;
-            }
-            Change::Update(object) => replace(cluster, actor, &object).await?,
-            Change::Recreate(object) => {
-                let def = def_of(cluster, &object)?;
-                let namespace = meta::namespace(&object).to_owned();
-                actor.call(cluster, &def, &namespace, meta::name(&object)).delete(&DeleteOptions::default()).await?;
-                create(cluster, actor, &namespace, object).await?;
-            }
+    // Waiting together, they share the store's transactions.
+    try_join_all(bootstrap::reconcile(find).into_iter().map(|change| make(cluster, actor, change))).await?;
+    Ok(())
+}
+
+async fn make(cluster: &Arc<Cluster>, actor: &Actor, change: Change) -> Result<(), ApiError> {
+    match change {
+        Change::Create(object) => {
+            let namespace = meta::namespace(&object).to_owned();
+            create(cluster, actor, &namespace, object).await
+        }
+        Change::Update(object) => replace(cluster, actor, &object).await,
+        Change::Recreate(object) => {
+            let def = def_of(cluster, &object)?;
+            let namespace = meta::namespace(&object).to_owned();
+            actor.call(cluster, &def, &namespace, meta::name(&object)).delete(&DeleteOptions::default()).await?;
+            create(cluster, actor, &namespace, object).await
         }
     }
-    Ok(())
 }
 
 fn kubernetes_service() -> Value {

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use polity_cel::Rules;
 use polity_core::field::{FieldError, FieldPath};
 use polity_core::name;
-use polity_merge::schema::Schema;
 use serde_json::{Value, json};
 
-use super::CLEANUP_FINALIZER;
+use super::{CLEANUP_FINALIZER, Compiler};
 use crate::kinds::jsonpath::JsonPath;
 use crate::object::conditions::{self, Condition};
 use crate::object::meta;
@@ -88,12 +86,12 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 }
 
 /// Everything that can be wrong with a definition.
-pub fn validate(crd: &Value, live: Option<&Value>) -> Vec<FieldError> {
+pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_name(crd, &mut errors);
     let spec = FieldPath::of("spec");
     validate_names(crd, &spec, &mut errors);
-    validate_versions(crd, &spec.child("versions"), &mut errors);
+    validate_versions(crd, &spec.child("versions"), compiler, &mut errors);
     validate_conversion(crd, &spec, &mut errors);
     if crd.pointer("/spec/preserveUnknownFields") == Some(&json!(true)) {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
@@ -160,7 +158,7 @@ fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
 }
 
 /// C3 and each version's own rules.
-fn validate_versions(crd: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_versions(crd: &Value, field: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
     let all: Vec<&Value> = versions(crd).collect();
     if all.is_empty() {
         errors.push(FieldError::required(field, ""));
@@ -182,7 +180,7 @@ fn validate_versions(crd: &Value, field: &FieldPath, errors: &mut Vec<FieldError
             let detail = "can only be set for deprecated versions";
             errors.push(FieldError::invalid(&at.child("deprecationWarning"), &version["deprecationWarning"], detail));
         }
-        validate_schema(version, &at.child("schema").child("openAPIV3Schema"), errors);
+        validate_schema(version, &at.child("schema").child("openAPIV3Schema"), compiler, errors);
         validate_subresources(version, &at.child("subresources"), errors);
         validate_columns(version, &at.child("additionalPrinterColumns"), errors);
         validate_selectable_fields(version, &at.child("selectableFields"), errors);
@@ -194,7 +192,7 @@ fn validate_versions(crd: &Value, field: &FieldPath, errors: &mut Vec<FieldError
 }
 
 /// C7, C15: the schema is structural and its rules compile.
-fn validate_schema(version: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_schema(version: &Value, field: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
     let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
         errors.push(FieldError::required(field, "schemas are required"));
         return;
@@ -203,13 +201,8 @@ fn validate_schema(version: &Value, field: &FieldPath, errors: &mut Vec<FieldErr
         field: if error.field.is_empty() { field.to_string() } else { format!("{field}.{}", error.field) },
         ..error
     };
-    match Schema::parse_crd(schema) {
-        Err(found) => errors.extend(found.into_iter().map(prefixed)),
-        Ok(_) => {
-            if let Err(found) = Rules::compile(schema, field) {
-                errors.extend(found);
-            }
-        }
+    if let Err(found) = compiler.compile(schema) {
+        errors.extend(found.into_iter().map(prefixed));
     }
 }
 

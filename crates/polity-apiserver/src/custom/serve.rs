@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use polity_cel::Rules;
 use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
 use polity_core::GroupVersionKind;
 use polity_merge::schema::{self, Schema};
@@ -10,6 +9,7 @@ use polity_store::Revision;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::compiled::{Compiled, Compiler};
 use super::definition;
 use crate::engine::scale::{ScalePaths, SelectorSource};
 use crate::kinds::jsonpath::JsonPath;
@@ -30,9 +30,8 @@ pub struct CustomDef {
     pub table: CustomTable,
     /// F7: said on every request to a deprecated version.
     pub deprecation_warning: Option<String>,
-    /// The schema as it is published.
-    pub openapi: Value,
-    rules: Rules,
+    /// The schema and its rules.
+    pub compiled: Arc<Compiled>,
     terminating: bool,
     /// Objects older than this may lack newer defaults or hold pruned fields (C8).
     schema_since: Revision,
@@ -69,7 +68,7 @@ impl CustomDef {
             )
         };
         if errors.iter().any(|error| blocks(error.kind)) {
-            if !self.rules.is_empty() {
+            if !self.compiled.rules.is_empty() {
                 errors.push(FieldError::invalid(
                     &FieldPath::root(),
                     &Value::Null,
@@ -78,9 +77,19 @@ impl CustomDef {
             }
             return errors;
         }
-        errors.extend(self.rules.validate(object, live));
+        errors.extend(self.compiled.rules.validate(object, live));
         errors
     }
+}
+
+/// Where kinds are served.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// What is served so far.
+    pub known: &'a Registry,
+    pub compiler: &'a Compiler,
+    /// Ends all watches.
+    pub shutdown: &'a CancellationToken,
 }
 
 /// A definition whose schema cannot be served although it was accepted.
@@ -94,9 +103,9 @@ pub struct ServeError {
 
 /// The kinds a definition serves, one for each served version; none while its names are not accepted.
 ///
-/// A kind that `known` serves already from the same text is kept as it is: its compiled rules, and the
+/// A kind that is served already from the same text is kept as it is: its compiled rules, and the
 /// watches that hang on it.
-pub fn resources(crd: &Value, revision: Revision, known: &Registry, parent: &CancellationToken) -> Result<Vec<Arc<ResourceDef>>, ServeError> {
+pub fn resources(crd: &Value, revision: Revision, place: &Place<'_>) -> Result<Vec<Arc<ResourceDef>>, ServeError> {
     if !conditions::is_true(crd, "NamesAccepted") {
         return Ok(Vec::new());
     }
@@ -107,10 +116,10 @@ pub fn resources(crd: &Value, revision: Revision, known: &Registry, parent: &Can
         .filter(|version| version["served"] == true)
         .map(|version| {
             let name = version["name"].as_str().unwrap_or_default();
-            let same = known.get(group, name, plural).filter(|def| def.custom.as_ref().is_some_and(|custom| custom.source == source));
+            let same = place.known.get(group, name, plural).filter(|def| def.custom.as_ref().is_some_and(|custom| custom.source == source));
             match same {
                 Some(def) => Ok(def.clone()),
-                None => resource(crd, version, revision, source.clone(), parent).map(Arc::new),
+                None => resource(crd, version, revision, source.clone(), place).map(Arc::new),
             }
         })
         .collect()
@@ -124,16 +133,14 @@ fn source(crd: &Value) -> Value {
     })
 }
 
-fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, parent: &CancellationToken) -> Result<ResourceDef, ServeError> {
+fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, place: &Place<'_>) -> Result<ResourceDef, ServeError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let spec = &crd["spec"];
     let names = &crd["status"]["acceptedNames"];
     let (group, version_name) = (text(&spec["group"]), text(&version["name"]));
     let failed = |why: String| ServeError { definition: meta::name(crd).to_owned(), version: version_name.clone(), why };
-    let openapi = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(Value::Null);
-    let joined = |errors: Vec<FieldError>| failed(polity_core::field::join(&errors));
-    let schema = Schema::parse_crd(&openapi).map_err(joined)?;
-    let rules = Rules::compile(&openapi, &FieldPath::root()).map_err(joined)?;
+    let openapi = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+    let compiled = place.compiler.compile(openapi).map_err(|errors| failed(polity_core::field::join(&errors)))?;
     let scale = version.pointer("/subresources/scale").map(scale_paths).transpose().map_err(failed)?;
     let columns = version.get("additionalPrinterColumns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let table = CustomTable::new(columns).map_err(|error| failed(error.to_string()))?;
@@ -153,12 +160,11 @@ fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, par
         scale,
         table,
         deprecation_warning: deprecation(version, &group, &version_name, &kind),
-        openapi,
-        rules,
+        compiled: compiled.clone(),
         terminating: meta::is_deleting(crd),
         schema_since: revision,
         source,
-        gone: parent.child_token(),
+        gone: place.shutdown.child_token(),
     };
     Ok(ResourceDef {
         gvk: GroupVersionKind::new(group.as_str(), version_name.as_str(), kind.as_str()),
@@ -177,7 +183,7 @@ fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, par
             .flatten()
             .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
             .collect(),
-        schema: Arc::new(schema),
+        schema: compiled.schema.clone(),
         custom: Some(Arc::new(custom)),
     })
 }

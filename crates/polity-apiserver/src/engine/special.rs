@@ -94,7 +94,7 @@ pub fn keep_spec_finalizers(def: &ResourceDef, live: &Value, object: &mut Value)
 pub fn validate(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Vec<FieldError> {
     match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") if call.subresource.is_none() => {
-            custom::definition::validate(object, live)
+            custom::definition::validate(object, live, call.cluster.compiler())
         }
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
             webhooks::validate_match_conditions(object)
