@@ -9,6 +9,8 @@ mod last_applied;
 mod managers;
 mod ownership;
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::fields::FieldSet;
@@ -95,14 +97,7 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<Value, ApplyError> {
             title(input.body)
         ))
     })?;
-    let nothing;
-    let live = match input.live {
-        Some(live) => live,
-        None => {
-            nothing = typed::empty_object(input.schema);
-            &nothing
-        }
-    };
+    let live = &*live_or_empty(input.live, input.schema);
     typed::check(ty, live, Duplicates::Allowed).map_err(|error| {
         ApplyError::NotTyped(format!(
             "failed to create typed live object ({}): {error}",
@@ -187,14 +182,7 @@ pub fn track_update(input: UpdateInput<'_>) {
     let tracked = live.is_none() || !managers.is_empty();
     if tracked {
         let ty = Type::of(schema);
-        let nothing;
-        let old = match live {
-            Some(live) => live,
-            None => {
-                nothing = typed::empty_object(schema);
-                &nothing
-            }
-        };
+        let old = &*live_or_empty(live, schema);
         if typed::check(ty, new, Duplicates::Allowed).is_err()
             || typed::check(ty, old, Duplicates::Allowed).is_err()
         {
@@ -235,6 +223,11 @@ fn is_reset(entries: &[Value]) -> bool {
         [Value::Object(only)] => only.is_empty(),
         _ => false,
     }
+}
+
+/// What a write starts from: the stored object, or what an object of this kind is before anything is set.
+fn live_or_empty<'a>(live: Option<&'a Value>, schema: &Schema) -> Cow<'a, Value> {
+    live.map_or_else(|| Cow::Owned(typed::empty_object(schema)), Cow::Borrowed)
 }
 
 fn managed_fields(object: &Value) -> Option<&Value> {

@@ -31,6 +31,10 @@ use format::Format;
 
 /// A node of a schema.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the keywords are independent flags"
+)]
 pub struct Schema {
     kind: Type,
     properties: BTreeMap<String, Arc<Schema>>,

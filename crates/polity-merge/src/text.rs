@@ -91,17 +91,76 @@ pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
         Value::Number(number) => Num::of(number).shown(),
-        other => other.to_string(),
+        other => html_json(other),
     }
 }
 
-/// JSON as the real server writes it: fit for HTML.
+/// JSON as the real server writes it: fit for HTML, and whole floats without a fraction.
 pub(crate) fn html_json(value: &Value) -> String {
-    value
-        .to_string()
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
+    let mut out = String::new();
+    write_json(value, &mut out);
+    out
+}
+
+fn write_json(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => match Num::of(number) {
+            Num::Int(int) => out.push_str(&int.to_string()),
+            Num::Float(float) => out.push_str(&json_float(float)),
+        },
+        Value::String(text) => write_json_text(text, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_json(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push('{');
+            for (index, (key, value)) in map.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_json_text(key, out);
+                out.push(':');
+                write_json(value, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn write_json_text(text: &str, out: &mut String) {
+    let plain = Value::from(text).to_string();
+    for c in plain.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            c => out.push(c),
+        }
+    }
+}
+
+/// A float in JSON: an exponent below 1e-6 and from 1e21.
+fn json_float(float: f64) -> String {
+    let size = float.abs();
+    if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        let scientific = format!("{float:e}");
+        return match scientific.split_once("e-") {
+            Some(_) => scientific,
+            None => scientific.replacen('e', "e+", 1),
+        };
+    }
+    float.to_string()
 }
 
 #[cfg(test)]

@@ -244,7 +244,7 @@ impl Checker<'_> {
             (Shape::Scalar(kind), value) => self.scalar(kind, value),
             (Shape::Map | Shape::AtomicMap, Value::Object(map)) => self.map(ty, map),
             (Shape::Map | Shape::AtomicMap, other) => {
-                self.error(&format!("expected map, got &{{{}}}", plain(other)))
+                self.error(&format!("expected map, got &{{{}}}", plain(other)));
             }
             (shape, Value::Array(items)) => self.list(ty, shape, items),
             (_, other) => self.error(&format!("expected list, got &{{{}}}", plain(other))),

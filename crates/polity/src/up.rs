@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Context as _;
 use futures::future::try_join_all;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use polity_apiserver::auth::AuthorizationMode;
 use polity_apiserver::kubeconfig::context_name;
 use polity_cli::exit::{Exit, Hinted};
@@ -61,7 +62,8 @@ impl UpArgs {
         };
         let services = Services::start(plan, shutdown).await?;
         let state = run_state(&services, &local);
-        try_join_all(state.clusters.iter().map(|cluster| install_into(&state, cluster))).await?;
+        let definitions = polity_api::crds();
+        try_join_all(state.clusters.iter().map(|cluster| install_into(&state, cluster, &definitions))).await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;
@@ -70,10 +72,10 @@ impl UpArgs {
     }
 }
 
-async fn install_into(state: &RunState, cluster: &ClusterState) -> anyhow::Result<()> {
+async fn install_into(state: &RunState, cluster: &ClusterState, definitions: &[CustomResourceDefinition]) -> anyhow::Result<()> {
     let args = ClientArgs { kubeconfig: Some(state.kubeconfig.clone()), context: Some(cluster.context.clone()), ..ClientArgs::default() };
     let client = client::connect(&args).await?;
-    install::definitions(&client).await.with_context(|| format!("in cluster {:?}", cluster.name))
+    install::apply(&client, definitions).await.with_context(|| format!("in cluster {:?}", cluster.name))
 }
 
 /// The error of a second `up`.

@@ -90,16 +90,24 @@ pub(super) fn apply(
             time,
         },
     );
-    let new = match &last {
-        // Merged once more: a list or object that is applied as empty must not go with its last element.
+    let abandoned = match &last {
         Some(last) if !last.set.difference(&set).is_empty() => {
-            typed::merge(ty, &drop_abandoned(ty, merged, &managers, &last.set), body)
+            abandoned(ty, &merged, &managers, &last.set)
         }
-        Some(_) => merged,
-        None => merged,
+        Some(_) | None => FieldSet::new(),
     };
-
-    let found = typed::compare(ty, live, &new).without(write.ignore);
+    let (new, found) = if abandoned.is_empty() {
+        let found = typed::compare(ty, live, &merged);
+        (merged, found)
+    } else {
+        // For the owners of a container that lost its last part, the container is still there.
+        let nulled = typed::remove(ty, merged.clone(), &abandoned, Emptied::Null);
+        let found = typed::compare(ty, live, &nulled);
+        // Merged once more: what is applied as empty must not go with its last part.
+        let kept = typed::remove(ty, merged, &abandoned, Emptied::Gone);
+        (typed::merge(ty, &kept, body), found)
+    };
+    let found = found.without(write.ignore);
     let conflicts = conflicts_with(&found, &managers, &write.id);
     if !force && !conflicts.is_empty() {
         return Err(conflicts);
@@ -117,11 +125,11 @@ pub(super) fn apply(
     Ok((new, managers))
 }
 
-/// Removes what the manager applied before, does not apply now, and nobody else owns.
-fn drop_abandoned(ty: Type<'_>, merged: Value, managers: &Managers, last: &FieldSet) -> Value {
+/// What the manager applied before, does not apply now, and nobody else owns.
+fn abandoned(ty: Type<'_>, merged: &Value, managers: &Managers, last: &FieldSet) -> FieldSet {
     let named = |set: &FieldSet| set.with_named_parents(Some(ty));
     let last = named(last);
-    let in_merged = named(&typed::fields_of(ty, &merged));
+    let in_merged = named(&typed::fields_of(ty, merged));
     let mut owned = FieldSet::new();
     for managed in managers.by_id.values() {
         owned.extend(&managed.set);
@@ -138,8 +146,7 @@ fn drop_abandoned(ty: Type<'_>, merged: Value, managers: &Managers, last: &Field
     );
     // What went along with a removed parent but was never the manager's stays.
     let kept = named(&typed::fields_of(ty, &owned_only));
-    let abandoned = in_merged.difference(&kept).intersection(&last);
-    typed::remove(ty, merged, &abandoned, Emptied::Gone)
+    in_merged.difference(&kept).intersection(&last)
 }
 
 fn conflicts_with(found: &Comparison, managers: &Managers, except: &Id) -> Vec<Conflict> {

@@ -1,3 +1,8 @@
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "cases read better as literals"
+)]
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -449,7 +454,7 @@ fn s12_versions_are_different_updaters_and_one_applier() {
     let mut world = world();
     world.update("a", json!({"replicas": 1}));
     world.update_in("a", "", "example.com/v2", &FieldSet::new(), |object| {
-        object["spec"] = json!({"replicas": 1, "image": "x"})
+        object["spec"] = json!({"replicas": 1, "image": "x"});
     });
     assert_eq!(world.entries().len(), 2);
     world.try_apply("a", json!({"image": "y"}), true).unwrap();
@@ -488,7 +493,7 @@ fn s14_time_moves_only_with_the_managers_changes() {
     world.update("a", json!({"replicas": 1}));
     world.update("b", json!({"replicas": 1}));
     world.update_with("c", |object| {
-        object["metadata"]["resourceVersion"] = json!("7")
+        object["metadata"]["resourceVersion"] = json!("7");
     });
     assert_eq!(world.owners(), ["a Update 1: .spec .spec.replicas"]);
     world.apply("z", json!({"image": "a"}));
@@ -508,7 +513,7 @@ fn s15_the_oldest_updates_are_merged() {
     let mut world = world();
     for index in 0..13 {
         world.update_with(&format!("m{index:02}"), |object| {
-            object["spec"]["data"][format!("k{index:02}")] = json!("v")
+            object["spec"]["data"][format!("k{index:02}")] = json!("v");
         });
     }
     let owners = world.owners();
@@ -558,7 +563,7 @@ fn s17_kubectl_takes_over_from_itself() {
     };
     let mut world = world();
     world.update_with("kubectl-client-side-apply", |object| {
-        *object = annotated(json!({"replicas": 1, "image": "i"}))
+        *object = annotated(json!({"replicas": 1, "image": "i"}));
     });
     let message = refused(world.try_apply("other", json!({"replicas": 2}), false));
     assert!(message.contains("kubectl-client-side-apply"), "{message}");
@@ -625,7 +630,7 @@ fn m16_managed_fields_can_be_cleared_but_not_spoilt() {
         json!([{"manager": "x", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"x": {}}}]),
     ] {
         world.update_with("a", |object| {
-            object["metadata"]["managedFields"] = spoilt.clone()
+            object["metadata"]["managedFields"] = spoilt.clone();
         });
         assert_eq!(world.entries(), tracked, "{spoilt}");
     }
@@ -636,7 +641,7 @@ fn m16_managed_fields_can_be_cleared_but_not_spoilt() {
             hour: 9,
         };
         world.update_with("a", |object| {
-            object["metadata"]["managedFields"] = cleared.clone()
+            object["metadata"]["managedFields"] = cleared.clone();
         });
         assert!(world.entries().is_empty());
         world.update("b", json!({"replicas": 2}));
@@ -644,7 +649,7 @@ fn m16_managed_fields_can_be_cleared_but_not_spoilt() {
     }
     let ignored = FieldSet::new();
     world.update_in("ctrl", "status", V1, &ignored, |object| {
-        object["metadata"]["managedFields"] = json!([])
+        object["metadata"]["managedFields"] = json!([]);
     });
     assert_eq!(world.entries(), tracked);
 }

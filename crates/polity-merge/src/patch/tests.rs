@@ -1,3 +1,8 @@
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "cases read better as literals"
+)]
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

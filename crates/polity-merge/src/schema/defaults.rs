@@ -25,7 +25,9 @@ fn drop_nulls(schema: &Schema, value: &mut Value) {
         }),
         Value::Array(items) => {
             if let Some(schema) = schema.items() {
-                items.iter_mut().for_each(|item| drop_nulls(schema, item));
+                for item in items {
+                    drop_nulls(schema, item);
+                }
             }
         }
         _ => {}

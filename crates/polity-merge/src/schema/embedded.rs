@@ -75,16 +75,65 @@ fn resource(map: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldEr
             Some(other) => errors.push(FieldError::invalid(&at, other, "must be a string")),
         }
     }
-    match map.get("metadata") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(metadata)) => check_metadata(metadata, &path.child("metadata"), errors),
-        Some(other) => {
-            errors.push(FieldError::invalid(
-                &path.child("metadata"),
-                other,
-                "must be an object",
-            ));
-        }
+    let Some(metadata) = map.get("metadata").filter(|metadata| !metadata.is_null()) else {
+        return;
+    };
+    let at = path.child("metadata");
+    match (undecodable(metadata), metadata) {
+        (Some(detail), metadata) => errors.push(FieldError::invalid(&at, metadata, &detail)),
+        (None, Value::Object(metadata)) => check_metadata(metadata, &at, errors),
+        (None, _) => {}
+    }
+}
+
+/// Why metadata is none, in the words of the real server's decoder.
+fn undecodable(metadata: &Value) -> Option<String> {
+    let Value::Object(metadata) = metadata else {
+        let found = json_type(metadata);
+        return Some(format!(
+            "json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"
+        ));
+    };
+    let wrong = |field: &str, value: &Value, wanted: &str| {
+        let found = json_type(value);
+        Some(format!(
+            "json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}"
+        ))
+    };
+    metadata
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .find_map(|(key, value)| match (key.as_str(), value) {
+            (
+                "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink",
+                Value::String(_),
+            ) => None,
+            ("name" | "generateName" | "namespace" | "resourceVersion" | "selfLink", other) => {
+                wrong(key, other, "string")
+            }
+            ("uid", other) => wrong(key, other, "types.UID"),
+            ("labels" | "annotations", Value::Object(entries)) => entries
+                .values()
+                .find(|value| !value.is_string() && !value.is_null())
+                .and_then(|value| wrong(key, value, "string")),
+            ("labels" | "annotations", other) => wrong(key, other, "map[string]string"),
+            ("finalizers", Value::Array(items)) => items
+                .iter()
+                .find(|item| !item.is_string() && !item.is_null())
+                .and_then(|item| wrong(key, item, "string")),
+            ("finalizers", other) => wrong(key, other, "[]string"),
+            _ => None,
+        })
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -100,76 +149,41 @@ fn wrong_kind(text: &str) -> Option<String> {
     ))
 }
 
+/// Checks metadata that decodes.
 fn check_metadata(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let mut text_fields = |key: &str, check: fn(&str) -> name::Check| {
-        let at = path.child(key);
-        match metadata.get(key) {
-            None | Some(Value::Null) => {}
-            Some(Value::String(text)) if text.is_empty() => {}
-            Some(Value::String(text)) => {
-                for detail in check(text).err().into_iter().flatten() {
-                    errors.push(FieldError::invalid(&at, &json!(text), &detail));
-                }
-            }
-            Some(other) => errors.push(FieldError::invalid(&at, other, "must be a string")),
+    let mut complain = |at: &FieldPath, text: &str, check: name::Check| {
+        for detail in check.err().into_iter().flatten() {
+            errors.push(FieldError::invalid(at, &json!(text), &detail));
         }
     };
-    text_fields("generateName", name::path_segment_prefix);
-    text_fields("name", name::path_segment);
-    text_fields("namespace", name::dns_label);
-    text_map(
-        metadata,
-        "labels",
-        path,
-        errors,
-        |key, value, at, errors| {
-            for detail in name::qualified_name(key).err().into_iter().flatten() {
-                errors.push(FieldError::invalid(at, &json!(key), &detail));
-            }
-            for detail in name::label_value(value).err().into_iter().flatten() {
-                errors.push(FieldError::invalid(at, &json!(value), &detail));
-            }
-        },
-    );
-    text_map(
-        metadata,
-        "annotations",
-        path,
-        errors,
-        |key, _, at, errors| {
-            for detail in name::annotation_key(key).err().into_iter().flatten() {
-                errors.push(FieldError::invalid(at, &json!(key), &detail));
-            }
-        },
-    );
-}
-
-fn text_map(
-    metadata: &Map<String, Value>,
-    key: &str,
-    path: &FieldPath,
-    errors: &mut Vec<FieldError>,
-    check: impl Fn(&str, &str, &FieldPath, &mut Vec<FieldError>),
-) {
-    let at = path.child(key);
-    match metadata.get(key) {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(map)) => {
-            for (name, value) in map {
-                match value {
-                    Value::String(value) => check(name, value, &at, errors),
-                    other => errors.push(FieldError::invalid(
-                        &at.key(name),
-                        other,
-                        "must be a string",
-                    )),
-                }
-            }
+    let names: [(&str, fn(&str) -> name::Check); 3] = [
+        ("generateName", name::path_segment_prefix),
+        ("name", name::path_segment),
+        ("namespace", name::dns_label),
+    ];
+    for (key, check) in names {
+        let text = metadata
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if !text.is_empty() {
+            complain(&path.child(key), text, check(text));
         }
-        Some(other) => errors.push(FieldError::invalid(
-            &at,
-            other,
-            "must be an object of strings",
-        )),
+    }
+    let entries = |key: &str| {
+        metadata
+            .get(key)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+    };
+    for (key, value) in entries("labels") {
+        let at = path.child("labels");
+        complain(&at, key, name::qualified_name(key));
+        let value = value.as_str().unwrap_or_default();
+        complain(&at, value, name::label_value(value));
+    }
+    for (key, _) in entries("annotations") {
+        complain(&path.child("annotations"), key, name::annotation_key(key));
     }
 }

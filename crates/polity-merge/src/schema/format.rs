@@ -207,7 +207,7 @@ fn is_isbn10(text: &str) -> bool {
         .zip(&digits[..9])
         .map(|(weight, digit)| weight * u32::from(digit - b'0'))
         .sum();
-    (sum + 10 * last) % 11 == 0
+    (sum + 10 * last).is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
@@ -239,14 +239,14 @@ fn is_credit_card(text: &str) -> bool {
             value / 10 + value % 10
         })
         .sum();
-    CREDIT_CARD.is_match(&digits) && luhn % 10 == 0
+    CREDIT_CARD.is_match(&digits) && luhn.is_multiple_of(10)
 }
 
 fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let padding = text.len() - body.len();
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && padding <= 2
         && body
             .bytes()

@@ -81,7 +81,7 @@ fn check_map_list(
         .map(|item| Value::Object(element_key(schema, item)))
         .collect();
     duplicates(keys.iter().map(Value::to_string), |index| {
-        errors.push(duplicate(&path.index(index), &keys[index]))
+        errors.push(duplicate(&path.index(index), &keys[index]));
     });
 }
 

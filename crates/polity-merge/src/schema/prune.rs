@@ -51,7 +51,7 @@ impl Pruner {
                 for (index, item) in items.iter_mut().enumerate() {
                     self.at_index(index, |this| match schema.items() {
                         Some(items) => {
-                            this.value_in(items, preserve || items.preserve_unknown, item)
+                            this.value_in(items, preserve || items.preserve_unknown, item);
                         }
                         None if preserve => {}
                         None => this.nothing_known(item),

@@ -325,7 +325,7 @@ impl Rules {
             match property {
                 Value::Object(property) => self.nested_complete(property, own, &at, &seen_at),
                 _ if own.is_none() => {
-                    self.required(&at, &format!("because it is defined in {seen_at}"))
+                    self.required(&at, &format!("because it is defined in {seen_at}"));
                 }
                 _ => {}
             }
@@ -340,16 +340,14 @@ fn is_int_or_string_any_of(node: &Map<String, Value>) -> bool {
 }
 
 fn restricts_only_names(metadata: &Map<String, Value>) -> bool {
-    metadata
-        .iter()
-        .filter(|(_, value)| !is_zero(value))
-        .all(|(key, value)| match key.as_str() {
-            "type" | "default" => true,
-            "properties" => value.as_object().is_some_and(|fields| {
-                fields
-                    .keys()
-                    .all(|name| name == "name" || name == "generateName")
-            }),
-            _ => false,
-        })
+    metadata.iter().all(|(key, value)| match key.as_str() {
+        "type" | "default" => true,
+        "not" | "items" | "additionalProperties" => value.is_null(),
+        "properties" => value.as_object().is_none_or(|fields| {
+            fields
+                .keys()
+                .all(|name| name == "name" || name == "generateName")
+        }),
+        _ => is_zero(value),
+    })
 }

@@ -3,14 +3,20 @@
 //! The checks, their order and their words follow the real server, including which branch of a failed `anyOf`
 //! is reported: the one in which most checks passed.
 
-use std::collections::HashMap;
+mod number;
+mod ratchet;
+
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use polity_core::{FieldError, FieldErrorKind, FieldPath};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
-use super::{Additional, Checks, ListType, Schema, Type, embedded, lists};
-use crate::text::{Num, float_text, quoted, shown};
+use super::{Additional, Checks, Schema, Type, embedded, format::Format, lists};
+use crate::text::{Num, quoted, shown};
+
+use number::is_json_integer;
+use ratchet::{MapList, Old, unchanged};
 
 /// What is wrong with `value`.
 pub fn validate(schema: &Schema, value: &Value) -> Vec<FieldError> {
@@ -59,13 +65,6 @@ pub(super) fn schema_errors(schema: &Schema, value: &Value, path: &FieldPath) ->
     walk.finish(path)
 }
 
-/// The stored value a new value is compared with, and the schema that says how lists are matched up.
-#[derive(Clone, Copy)]
-struct Old<'a> {
-    schema: &'a Schema,
-    value: &'a Value,
-}
-
 #[derive(Default)]
 struct Walk {
     path: String,
@@ -76,7 +75,7 @@ struct Walk {
 impl Walk {
     /// Puts the errors where the value stands and drops repetitions.
     fn finish(self, path: &FieldPath) -> Vec<FieldError> {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         let mut errors: Vec<_> = self
             .errors
             .into_iter()
@@ -112,7 +111,7 @@ impl Walk {
         let checks = schema.checks.as_deref();
         let format = checks.and_then(|checks| checks.format.as_ref());
         if schema.kind != Type::Any || format.is_some() {
-            matches += self.kind(schema, value, format.map(|format| format.name())) + 1;
+            matches += self.kind(schema, value, format.map(Format::name)) + 1;
         }
         matches += checks.map_or(1, |checks| self.junctors(checks, value, old)) + 1;
         match value {
@@ -205,7 +204,7 @@ impl Walk {
             }
             if valid != checks.all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                self.plain(format!(
+                self.plain(&format!(
                     "{} must validate all the schemas (allOf){none}",
                     quoted(&self.path)
                 ));
@@ -214,7 +213,7 @@ impl Walk {
         if let Some(not) = &checks.not {
             let (_, errors) = self.branch(not, value, old);
             if errors.is_empty() {
-                self.plain(format!(
+                self.plain(&format!(
                     "{} must not validate the schema (not)",
                     quoted(&self.path)
                 ));
@@ -234,7 +233,7 @@ impl Walk {
                 best = Some((matches, errors));
             }
         }
-        self.plain(format!(
+        self.plain(&format!(
             "{} must validate at least one schema (anyOf)",
             quoted(&self.path)
         ));
@@ -265,7 +264,7 @@ impl Walk {
         } else {
             format!("Found {valid} valid alternatives")
         };
-        self.plain(format!(
+        self.plain(&format!(
             "{} must validate one and only one schema (oneOf). {found}",
             quoted(&self.path)
         ));
@@ -294,7 +293,8 @@ impl Walk {
     fn text(&mut self, checks: &Checks, text: &str) {
         let length = || text.chars().count() as i64;
         if let Some(max) = checks.max_length.filter(|max| length() > *max) {
-            let message = format!("Too long: may not be more than {max} bytes");
+            let bytes = if max == 1 { "byte" } else { "bytes" };
+            let message = format!("Too long: may not be more than {max} {bytes}");
             self.error(FieldErrorKind::TooLong, message);
         } else if let Some(min) = checks.min_length.filter(|min| length() < *min) {
             self.invalid(
@@ -306,138 +306,6 @@ impl Walk {
         {
             self.invalid(&quoted(text), &format!("should match '{pattern}'"));
         }
-    }
-
-    fn number(&mut self, schema: &Schema, checks: Option<&Checks>, number: &Number) -> usize {
-        let value = Num::of(number);
-        let format = checks
-            .and_then(|checks| checks.format.as_ref())
-            .map(|format| format.name());
-        self.range(schema.kind, format, value, "Checked");
-        let Some(checks) = checks else { return 1 };
-        if let Some(factor) = checks.multiple_of {
-            let native = self.range(schema.kind, format, Num::Float(factor), "MultipleOf");
-            self.multiple_of(value, factor, native);
-        }
-        if let Some(minimum) = checks.minimum {
-            let native = self.range(schema.kind, format, Num::Float(minimum), "Minimum boundary");
-            let exclusive = checks.exclusive_minimum;
-            let (broken, shown) = match value {
-                Num::Int(int) if native => {
-                    let bound = minimum as i64;
-                    (
-                        int < bound || (exclusive && int == bound),
-                        bound.to_string(),
-                    )
-                }
-                other => {
-                    let float = other.as_f64();
-                    #[expect(
-                        clippy::float_cmp,
-                        reason = "an exclusive bound excludes exactly itself"
-                    )]
-                    let broken = float < minimum || (exclusive && float == minimum);
-                    (broken, float_text(minimum))
-                }
-            };
-            if broken {
-                let than = if exclusive {
-                    "greater than"
-                } else {
-                    "greater than or equal to"
-                };
-                self.invalid(&value.shown(), &format!("should be {than} {shown}"));
-            }
-        }
-        if let Some(maximum) = checks.maximum {
-            let native = self.range(schema.kind, format, Num::Float(maximum), "Maximum boundary");
-            let exclusive = checks.exclusive_maximum;
-            let (broken, shown) = match value {
-                Num::Int(int) if native => {
-                    let bound = maximum as i64;
-                    (
-                        int > bound || (exclusive && int == bound),
-                        bound.to_string(),
-                    )
-                }
-                other => {
-                    let float = other.as_f64();
-                    #[expect(
-                        clippy::float_cmp,
-                        reason = "an exclusive bound excludes exactly itself"
-                    )]
-                    let broken = float > maximum || (exclusive && float == maximum);
-                    (broken, float_text(maximum))
-                }
-            };
-            if broken {
-                let than = if exclusive {
-                    "less than"
-                } else {
-                    "less than or equal to"
-                };
-                self.invalid(&value.shown(), &format!("should be {than} {shown}"));
-            }
-        }
-        1
-    }
-
-    fn multiple_of(&mut self, value: Num, factor: f64, native: bool) {
-        if factor <= 0.0 {
-            let shown = if native {
-                (factor as i64).to_string()
-            } else {
-                float_text(factor)
-            };
-            let message = format!(
-                "factor MultipleOf declared for {} must be positive: {shown}",
-                self.path
-            );
-            self.error(
-                FieldErrorKind::Invalid,
-                format!("Invalid value: {shown}: {message}"),
-            );
-            return;
-        }
-        let (fits, shown) = match value {
-            Num::Int(int) if native && factor as i64 > 0 => {
-                (int % (factor as i64) == 0, (factor as i64).to_string())
-            }
-            other => {
-                let float = other.as_f64();
-                let multiple = if factor < 1.0 {
-                    1.0 / factor * float
-                } else {
-                    float / factor
-                };
-                (is_json_integer(multiple), float_text(factor))
-            }
-        };
-        if !fits {
-            self.invalid(&value.shown(), &format!("should be a multiple of {shown}"));
-        }
-    }
-
-    /// Whether a number fits the node's type and format; if not, that is an error of its own.
-    fn range(&mut self, kind: Type, format: Option<&str>, number: Num, prefix: &str) -> bool {
-        let plain = number.plain();
-        let fits = match (kind, format) {
-            (Type::Integer, Some("int32")) => plain.parse::<i32>().is_ok(),
-            (Type::Integer, _) => plain.parse::<i64>().is_ok(),
-            (Type::Number, Some("float")) => plain.parse::<f32>().is_ok_and(f32::is_finite),
-            _ => true,
-        };
-        if !fits {
-            let format = format.map_or("(default format)".to_owned(), |format| {
-                format!("with format {format}")
-            });
-            self.plain(format!(
-                "{prefix} value must be of type {} {format} in {}",
-                kind.names(),
-                self.path
-            ));
-        }
-        fits
     }
 
     fn items(&mut self, schema: &Schema, items: &[Value], old: Option<Old<'_>>) -> usize {
@@ -497,7 +365,7 @@ impl Walk {
                     self.error(FieldErrorKind::Invalid, message);
                 }
                 Additional::Schema(additional) => {
-                    matches += self.field(additional, key, value, old, true)
+                    matches += self.field(additional, key, value, old, true);
                 }
                 Additional::Allowed(true) | Additional::Absent => {}
             }
@@ -600,7 +468,7 @@ impl Walk {
     }
 
     /// An error about the whole value rather than the field it was found in.
-    fn plain(&mut self, message: String) {
+    fn plain(&mut self, message: &str) {
         let message = format!("Invalid value: \"\": {message}");
         self.errors.push(FieldError {
             kind: FieldErrorKind::Invalid,
@@ -626,95 +494,5 @@ fn is_choice(value: &Value, choice: &Value) -> bool {
             (value, Num::Float(choice)) => value.as_f64() == choice,
         },
         (value, choice) => value == choice,
-    }
-}
-
-/// Whether a float is a whole number that JSON carries without loss.
-fn is_json_integer(float: f64) -> bool {
-    const MOST: f64 = 9_007_199_254_740_991.0;
-    float.is_finite()
-        && float.abs() <= MOST
-        && (float == float.trunc() || {
-            let nearest = (float.abs() as u64) as f64;
-            nearest != 0.0 && (float.abs() - nearest).abs() / (float.abs() + nearest) < 1e-9
-        })
-}
-
-/// The elements of a stored map list, by key.
-struct MapList<'a> {
-    schema: &'a Schema,
-    items: &'a Schema,
-    by_key: HashMap<String, &'a Value>,
-}
-
-impl<'a> MapList<'a> {
-    fn of(schema: &'a Schema, stored: &'a Value) -> Option<Self> {
-        if schema.list_type != ListType::Map {
-            return None;
-        }
-        let items = schema.items()?;
-        let mut by_key = HashMap::new();
-        for element in stored.as_array()? {
-            by_key.entry(key_of(schema, element)?).or_insert(element);
-        }
-        Some(Self {
-            schema,
-            items,
-            by_key,
-        })
-    }
-
-    fn get(&self, element: &Value) -> Option<Old<'a>> {
-        let value = *self.by_key.get(&key_of(self.schema, element)?)?;
-        Some(Old {
-            schema: self.items,
-            value,
-        })
-    }
-}
-
-fn key_of(schema: &Schema, element: &Value) -> Option<String> {
-    let mut key = String::new();
-    for name in &schema.list_keys {
-        let part = element
-            .get(name)
-            .or_else(|| schema.items()?.property(name)?.default_value())?;
-        let _ = write!(key, "{part},");
-    }
-    Some(key)
-}
-
-/// Whether a value is what is stored; elements of map lists may have moved.
-fn unchanged(old: Old<'_>, new: &Value) -> bool {
-    match (old.value, new) {
-        (Value::Array(stored), Value::Array(items)) => {
-            if stored.len() != items.len() {
-                return false;
-            }
-            match MapList::of(old.schema, old.value) {
-                None => stored == items,
-                Some(list) => items
-                    .iter()
-                    .all(|item| list.get(item).is_some_and(|old| unchanged(old, item))),
-            }
-        }
-        (Value::Object(stored), Value::Object(map)) => {
-            stored.len() == map.len()
-                && map.iter().all(|(name, value)| {
-                    let (Some(schema), Some(stored)) =
-                        (old.schema.declared(name), stored.get(name))
-                    else {
-                        return false;
-                    };
-                    unchanged(
-                        Old {
-                            schema,
-                            value: stored,
-                        },
-                        value,
-                    )
-                })
-        }
-        (stored, new) => stored == new,
     }
 }
