@@ -64,12 +64,7 @@ fn steps() -> Result<Vec<Step>> {
             ]))
         }),
         step("doc", || {
-            let mut command = shell::cargo([
-                "doc",
-                "--workspace",
-                "--no-deps",
-                "--document-private-items",
-            ]);
+            let mut command = shell::cargo(["doc", "--workspace", "--no-deps"]);
             shell::run(command.env("RUSTDOCFLAGS", "-D warnings"))
         }),
         step("generate", || generate::Args { check: true }.run()),

@@ -27,7 +27,9 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Build Polity and run `polity up` with the given arguments
+    // `--help` too is for polity; `cargo xtask help up` is ours.
     #[command(
+        disable_help_flag = true,
         after_help = "Examples:\n  cargo xtask up\n  cargo xtask up --clusters 2\n  cargo xtask up --help"
     )]
     Up(up::Args),

@@ -27,10 +27,7 @@ impl Args {
         refuse_in_ci(&missing)?;
         let built = shell::target_folder()?.join("debug/deps").exists();
         let first = "up to ten minutes on two cores the first time";
-        eprintln!(
-            "testing the workspace ({})",
-            if built { "some minutes" } else { first }
-        );
+        eprintln!("testing ({})", if built { "some minutes" } else { first });
         let mut command = self.command();
         let (outcome, took) = shell::timed(|| shell::run(&mut command));
         tell_left_out(&missing);

@@ -1,7 +1,7 @@
 //! The programs that tests hold Polity against: the real Kubernetes, older kubectls, the Python client.
 //!
 //! None of them is part of Polity and none is needed to use it. [`Tool::find`] says where one is or how to get it; a
-//! test that needs a missing one calls [`Tool::or_leave_out`] and returns. [`Cluster`] starts a real API server that
+//! test that needs a missing one calls [`Tool::or_leave_out`] and returns. `Cluster` (feature `cluster`) starts a real API server that
 //! never outlives the process that started it.
 
 pub mod tools;

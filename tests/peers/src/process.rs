@@ -167,7 +167,10 @@ mod tests {
         let arguments = ["-c", "echo so it ends; exit 7"].map(OsString::from);
         let mut process =
             Process::start(Path::new("sh"), &arguments, folder.path(), Lifetime::Ours).unwrap();
+        // `wait` closes the pipe first, which would race the program's own end.
+        let pipe = process.child.stdin.take();
         let status = process.child.wait().unwrap();
+        drop(pipe);
         assert_eq!(status.code(), Some(7));
         assert_eq!(process.last_words(), "so it ends");
         assert!(process.ended().is_some());
