@@ -13,7 +13,7 @@ use crate::services::{Plan, Services};
 /// Run a Kubernetes-compatible API server in this process
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  polity apiserver --data-dir ./data --kubeconfig-out ./kubeconfig\n  polity apiserver --in-memory --listen 127.0.0.1:0\n\nThe data directory also keeps the CA and the keys: a restart on it is the same cluster.")]
-pub struct ApiserverArgs {
+pub(crate) struct ApiserverArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
     /// The address to listen on; port 0 takes a free one
@@ -39,7 +39,7 @@ fn authorization_mode(text: &str) -> Result<AuthorizationMode, String> {
 }
 
 impl ApiserverArgs {
-    pub async fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let Self { data_dir, listen, kubeconfig_out, in_memory, authorization_mode } = self;
         let shutdown = Shutdown::on_signals()?;
         let (dir, kubeconfig, _held) = if in_memory {

@@ -4,7 +4,7 @@ use polity_cli::local::RunState;
 use polity_cli::output::Paint;
 
 /// A short text: what runs where, and what to try next.
-pub fn text(run: &RunState, paint: Paint) -> String {
+pub(crate) fn text(run: &RunState, paint: Paint) -> String {
     let mut out = format!("\n{} {} is up (pid {})\n\n", paint.bold("polity"), run.version, run.pid);
     let width = run.clusters.iter().map(|cluster| cluster.name.len()).max().unwrap_or(0);
     const SHOWN: usize = 6;

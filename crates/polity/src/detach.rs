@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Starts `polity up` in the background and waits until it is up, or says why not.
-pub fn run(args: &UpArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let local = Local::new(args.data_dir.resolve()?);
     files::create_private_dir(local.dir())?;
     if local.is_held()? {

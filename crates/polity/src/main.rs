@@ -6,9 +6,11 @@ mod apiserver;
 mod banner;
 mod detach;
 mod install;
+mod markdown;
 mod services;
 mod up;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -42,6 +44,9 @@ enum Command {
     Apiserver(apiserver::ApiserverArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
+    /// Print the command reference as Markdown
+    #[command(hide = true)]
+    MarkdownHelp,
 }
 
 /// Print a completion script for a shell
@@ -73,6 +78,11 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Reset(args) => args.run(),
         Command::Completion(CompletionArgs { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "polity", &mut std::io::stdout());
+            Ok(Exit::Fine)
+        }
+        Command::MarkdownHelp => {
+            let mut stdout = std::io::stdout().lock();
+            stdout.write_all(markdown::page(Cli::command()).as_bytes())?;
             Ok(Exit::Fine)
         }
         Command::Up(args) if args.detach => detach::run(&args),

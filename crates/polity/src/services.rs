@@ -21,27 +21,27 @@ const PATIENCE: Duration = Duration::from_secs(25);
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// `None`: nothing outlives the process.
-    pub data_dir: Option<PathBuf>,
-    pub listen: SocketAddr,
-    pub hub: String,
-    pub members: Vec<String>,
-    pub authorization: AuthorizationMode,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) hub: String,
+    pub(crate) members: Vec<String>,
+    pub(crate) authorization: AuthorizationMode,
     /// Where the kubeconfig goes.
-    pub kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
 }
 
 /// Everything that runs.
-pub struct Services {
-    pub fleet: Fleet,
+pub(crate) struct Services {
+    pub(crate) fleet: Fleet,
     tasks: Tasks,
     clock: Clock,
 }
 
 impl Services {
     /// Starts everything; when this returns, the API answers and the kubeconfig is written.
-    pub async fn start(plan: Plan, shutdown: Shutdown) -> anyhow::Result<Self> {
+    pub(crate) async fn start(plan: Plan, shutdown: Shutdown) -> anyhow::Result<Self> {
         let Plan { data_dir, listen, hub, members, authorization, kubeconfig: kubeconfig_path } = plan;
         let clock = Clock::system();
         let tasks = Tasks::new(shutdown);
@@ -55,7 +55,7 @@ impl Services {
     }
 
     /// Waits for the shutdown, drains, and closes what must be closed.
-    pub async fn run_until_shutdown(self) -> anyhow::Result<()> {
+    pub(crate) async fn run_until_shutdown(self) -> anyhow::Result<()> {
         let ends = self.tasks.finish(&self.clock, PATIENCE).await;
         self.fleet.close().await;
         match ends.into_iter().next() {

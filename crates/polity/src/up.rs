@@ -23,22 +23,22 @@ const PORTS_TRIED: u16 = 100;
 /// Run everything on this machine: a hub, and more clusters if you like
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  polity up\n  polity up -d                    in the background; polity status, polity down\n  polity up --clusters 20         a hub and a fleet of twenty\n\nYour own kubeconfig is never touched.")]
-pub struct UpArgs {
+pub(crate) struct UpArgs {
     #[command(flatten)]
-    pub data_dir: DataDirArgs,
+    pub(crate) data_dir: DataDirArgs,
     /// How many clusters to run besides the hub: cluster1, cluster2, …
     #[arg(long, env = env::CLUSTERS, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=500))]
-    pub clusters: u16,
+    pub(crate) clusters: u16,
     /// The address to listen on [default: the first free port from 127.0.0.1:6443 on]
     #[arg(long, env = env::LISTEN, value_name = "ADDRESS")]
-    pub listen: Option<SocketAddr>,
+    pub(crate) listen: Option<SocketAddr>,
     /// Run in the background
     #[arg(short = 'd', long = "detach")]
-    pub detach: bool,
+    pub(crate) detach: bool,
 }
 
 impl UpArgs {
-    pub async fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let Self { data_dir, clusters, listen, detach: _ } = self;
         let shutdown = Shutdown::on_signals()?;
         let local = Local::new(data_dir.resolve()?);
@@ -79,7 +79,7 @@ async fn install_into(state: &RunState, cluster: &ClusterState, definitions: &[C
 }
 
 /// The error of a second `up`.
-pub fn already_running(local: &Local) -> anyhow::Error {
+pub(crate) fn already_running(local: &Local) -> anyhow::Error {
     let pid = local.last_run().ok().flatten().map(|run| format!(" (pid {})", run.pid)).unwrap_or_default();
     let message = format!("polity already runs on {}{pid}", local.dir().display());
     Hinted::new(message, "polity status shows where; polity down stops it; --data-dir starts another one elsewhere").into()
