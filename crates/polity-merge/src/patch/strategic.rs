@@ -62,14 +62,15 @@ fn merge_map(
     retain_keys(&mut live, patch)?;
     let ordered = merge_ordered_lists(schema, &mut live, patch)?;
     for (key, value) in patch {
-        if key == RETAIN_KEYS || key.starts_with(ELEMENT_ORDER) || ordered.contains(&key.as_str()) {
-            continue;
+        if !is_directive(key) && !ordered.contains(&key.as_str()) {
+            merge_field(schema, &mut live, key, value)?;
         }
-        if key.starts_with(DELETE_FROM_LIST) {
-            delete_from_list(&mut live, directive_field(key, DELETE_FROM_LIST)?, value);
-            continue;
-        }
-        merge_field(schema, &mut live, key, value)?;
+    }
+    for (key, values) in patch
+        .iter()
+        .filter(|(key, _)| key.starts_with(DELETE_FROM_LIST))
+    {
+        delete_from_list(&mut live, directive_field(key, DELETE_FROM_LIST)?, values);
     }
     Ok(Value::Object(live))
 }
@@ -191,11 +192,48 @@ fn merge_ordered_lists<'a>(
         let Value::Array(merged) = merged else {
             continue;
         };
-        let merged = in_order(merged, order, &stored.unwrap_or_default(), key)?;
+        let stored = stored.unwrap_or_default();
+        let merged = match (key, given) {
+            (Some(key), Some(given)) => {
+                in_order(merged, order, &reused(&stored, given, key), Some(key))?
+            }
+            _ => in_order(merged, order, &stored, key)?,
+        };
         live.insert(name.to_owned(), Value::Array(merged));
         done.push(name);
     }
     Ok(done)
+}
+
+/// The stored order as the real server sees it after merging: it merges in place, so new elements
+/// stand where deleted ones stood.
+fn reused(stored: &[Value], given: &[Value], key: &str) -> Vec<Value> {
+    let directed = |element: &Value, directive: &str| {
+        element.get(DIRECTIVE).and_then(Value::as_str) == Some(directive)
+    };
+    if given.iter().any(|element| directed(element, "replace")) {
+        return stored.to_vec();
+    }
+    let deleted = |item: &Value| {
+        given
+            .iter()
+            .any(|element| directed(element, "delete") && element.get(key) == item.get(key))
+    };
+    let mut order: Vec<Value> = stored
+        .iter()
+        .filter(|item| !deleted(item))
+        .cloned()
+        .collect();
+    for element in given
+        .iter()
+        .filter(|element| element.get(DIRECTIVE).is_none())
+    {
+        if order.len() < stored.len() && !order.iter().any(|item| item.get(key) == element.get(key))
+        {
+            order.push(element.clone());
+        }
+    }
+    order
 }
 
 fn directive_field<'a>(key: &'a str, prefix: &str) -> Result<&'a str, StrategicError> {

@@ -156,19 +156,20 @@ fn check_metadata(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut 
             errors.push(FieldError::invalid(at, &json!(text), &detail));
         }
     };
-    let names: [(&str, fn(&str) -> name::Check); 3] = [
-        ("generateName", name::path_segment_prefix),
-        ("name", name::path_segment),
-        ("namespace", name::dns_label),
-    ];
-    for (key, check) in names {
+    for key in ["generateName", "name", "namespace"] {
         let text = metadata
             .get(key)
             .and_then(Value::as_str)
             .unwrap_or_default();
-        if !text.is_empty() {
-            complain(&path.child(key), text, check(text));
+        if text.is_empty() {
+            continue;
         }
+        let check = match key {
+            "generateName" => name::path_segment_prefix(text),
+            "name" => name::path_segment(text),
+            _ => name::dns_label(text),
+        };
+        complain(&path.child(key), text, check);
     }
     let entries = |key: &str| {
         metadata
