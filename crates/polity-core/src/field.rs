@@ -151,7 +151,8 @@ impl FieldError {
 
     /// `Too long: may not be more than N bytes`
     pub fn too_long(field: &FieldPath, max: usize) -> Self {
-        let message = format!("Too long: may not be more than {max} bytes");
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        let message = format!("Too long: may not be more than {max} {unit}");
         Self::new(FieldErrorKind::TooLong, field, message)
     }
 
@@ -198,9 +199,12 @@ fn with_detail(message: String, detail: &str) -> String {
     if detail.is_empty() { message } else { format!("{message}: {detail}") }
 }
 
-/// A value as an error shows it: strings quoted, everything else as JSON.
+/// A value as an error shows it: strings quoted, everything else as JSON, whole numbers without a fraction.
 fn shown(value: &Value) -> String {
-    value.to_string()
+    match value.as_f64() {
+        Some(number) if value.is_f64() && number.fract() == 0.0 && number.abs() < 1e21 => format!("{number:.0}"),
+        _ => value.to_string(),
+    }
 }
 
 #[cfg(test)]
