@@ -29,7 +29,9 @@ pub fn initial_status(gvk: &GroupVersionKind, object: &mut Value) {
         .fields
         .iter()
         .any(|field| field.name == "status");
-    if !has_status || !object.is_object() {
+    // A kubelet registers its node together with its status.
+    let keeps_status = gvk.group.is_empty() && gvk.kind == "Node";
+    if !has_status || keeps_status || !object.is_object() {
         return;
     }
     object["status"] = json!({});

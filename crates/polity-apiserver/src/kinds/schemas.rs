@@ -50,7 +50,9 @@ pub fn openapi_components(group_version: &GroupVersion) -> Definitions {
 
 /// The component schemas a custom resource refers to: its metadata.
 pub fn metadata_components() -> Definitions {
-    components(std::iter::once("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned()).collect())
+    components(
+        std::iter::once("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned()).collect(),
+    )
 }
 
 /// Definitions and everything they refer to, as they are published.

@@ -13,8 +13,8 @@ mod webhooks;
 mod workloads;
 
 use polity_core::name::{self, Check};
-use polity_core::{FieldError, FieldPath, GroupVersionKind};
-use serde_json::{Map, Value};
+use polity_core::{FieldError, FieldErrorKind, FieldPath, GroupVersionKind};
+use serde_json::{Map, Value, json};
 
 use super::wire::{self, FieldType, MessageId, Presence};
 
@@ -99,6 +99,7 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
     match ty {
         "core.v1.PodSpec" => pods::pod_spec(object, path, errors),
         "core.v1.PodTemplateSpec" => pods::template(object, path, errors),
+        "core.v1.Volume" => pods::volume(object, path, errors),
         "core.v1.EnvVar" => pods::env_var(object, path, errors),
         "core.v1.Probe" => pods::handler(object, path, errors),
         "core.v1.Toleration" => pods::toleration(object, path, errors),
@@ -118,9 +119,10 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         "networking.v1.NetworkPolicySpec" => network::policy_types(object, path, errors),
         "networking.v1.NetworkPolicyPeer" => network::policy_peer(object, path, errors),
         "networking.v1.NetworkPolicyPort" => network::policy_port(object, path, errors),
+        "core.v1.PersistentVolumeSpec" => config::volume_spec(object, path, errors),
+        "discovery.v1.EndpointSlice" => network::endpoint_slice(object, path, errors),
         "core.v1.PersistentVolumeClaimSpec" => config::claim_spec(object, path, errors),
         "rbac.v1.Subject" => policy::subject(object, path, errors),
-        "coordination.v1.LeaseSpec" => policy::lease_spec(object, path, errors),
         "policy.v1.PodDisruptionBudgetSpec" => policy::budget_spec(object, path, errors),
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => {
             policy::autoscaler_spec(object, path, errors);
@@ -133,6 +135,9 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         "admissionregistration.v1.Rule" => webhooks::rule(object, path, errors),
         "admissionregistration.v1.ServiceReference" => webhooks::service(object, path, errors),
         "admissionregistration.v1.ParamRef" => webhooks::param_ref(object, path, errors),
+        "admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec" => {
+            webhooks::actions(object, path, errors);
+        }
         "admissionregistration.v1.ValidatingAdmissionPolicySpec" => {
             webhooks::policy_spec(object, path, errors);
         }
@@ -195,9 +200,25 @@ const IMMUTABLE: &[(&str, &str, &str)] = &[
 
 fn check_immutable(gvk: &GroupVersionKind, new: &Value, old: &Value, errors: &mut Errors) {
     for (group, kind, path) in IMMUTABLE {
-        if gvk.group == *group && gvk.kind == *kind {
-            errors.unchanged(&FieldPath::of(path), at(new, path), at(old, path));
+        if gvk.group != *group || gvk.kind != *kind {
+            continue;
         }
+        let (now, before) = (at(new, path), at(old, path));
+        if now != before {
+            let shown = shown_when_immutable(group, now);
+            errors.invalid(&FieldPath::of(path), &shown, "field is immutable");
+        }
+    }
+}
+
+/// The new value as the error shows it: some groups show none, RBAC shows the names of Go fields.
+fn shown_when_immutable(group: &str, value: &Value) -> Value {
+    match group {
+        "storage.k8s.io" | "node.k8s.io" | "discovery.k8s.io" => Value::Null,
+        "rbac.authorization.k8s.io" => json!({
+            "APIGroup": at(value, "apiGroup"), "Kind": at(value, "kind"), "Name": at(value, "name"),
+        }),
+        _ => value.clone(),
     }
 }
 
@@ -233,6 +254,22 @@ impl Errors {
 
     fn too_long(&mut self, path: &FieldPath, max: usize) {
         self.0.push(FieldError::too_long(path, max));
+    }
+
+    /// An error about a value that prints as `shown`, where JSON would print it differently.
+    fn shown(&mut self, kind: FieldErrorKind, path: &FieldPath, shown: &str, detail: &str) {
+        let what = match kind {
+            FieldErrorKind::NotSupported => "Unsupported value",
+            FieldErrorKind::Duplicate => "Duplicate value",
+            _ => "Invalid value",
+        };
+        let separator = if detail.is_empty() { "" } else { ": " };
+        let message = format!("{what}: {shown}{separator}{detail}");
+        self.0.push(FieldError {
+            kind,
+            field: path.to_string(),
+            message,
+        });
     }
 
     /// One error for each complaint of a check.

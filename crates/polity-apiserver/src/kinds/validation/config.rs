@@ -289,6 +289,28 @@ pub(super) fn claim_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     }
 }
 
+/// A volume is somewhere, and has a size.
+pub(super) fn volume_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
+    let capacity = field(spec, "capacity");
+    if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|c| c.len() > 1) {
+        errors.not_supported(&path.child("capacity"), capacity, &["storage"]);
+    }
+    let common = [
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    if spec.keys().all(|key| common.contains(&key.as_str())) {
+        errors.required(path, "must specify a volume type");
+    }
+}
+
 /// A claim's spec is fixed, except for what is asked to grow.
 pub(super) fn claim_update(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(old) = old else { return };

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use polity_core::FieldPath;
 use polity_core::name;
+use polity_core::{FieldErrorKind, FieldPath};
 use serde_json::{Value, json};
 
 use super::{Errors, Object, at, field, list, rules, text};
@@ -61,7 +61,12 @@ pub(super) fn service_spec(spec: &Object, path: &FieldPath, errors: &mut Errors)
         }
         let protocol = at(port, "protocol").as_str().unwrap_or_default();
         if !numbers.insert((protocol, port_number.as_i64())) {
-            errors.duplicate(&here, &json!({"port": port_number, "protocol": protocol}));
+            // A real server shows the Go fields.
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{port_number},\"TargetPort\":0,\"NodePort\":0}}",
+                json!(protocol),
+            );
+            errors.shown(FieldErrorKind::Duplicate, &here, &shown, "");
         }
         let node_port = at(port, "nodePort");
         if let Some(number) = node_port.as_i64().filter(|number| *number != 0) {
@@ -87,6 +92,30 @@ pub(super) fn service_update(new: &Value, old: Option<&Value>, errors: &mut Erro
     }
     let path = FieldPath::of("spec").child("clusterIPs").index(0);
     errors.invalid(&path, &json!([now]), "may not change once set");
+}
+
+/// Addresses are of the slice's family. Unlike on a real server they may be loopback ones: the Pods of
+/// the local runtime live there (AD8b).
+pub(super) fn endpoint_slice(slice: &Object, path: &FieldPath, errors: &mut Errors) {
+    let family = text(slice, "addressType");
+    if !["IPv4", "IPv6"].contains(&family) {
+        return;
+    }
+    for (index, endpoint) in list(slice, "endpoints").iter().enumerate() {
+        let path = path.child("endpoints").index(index).child("addresses");
+        for (index, address) in at(endpoint, "addresses")
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            match address.as_str().unwrap_or_default().parse::<IpAddr>() {
+                Ok(ip) if ip.is_ipv4() == (family == "IPv4") => {}
+                Ok(_) => errors.invalid(&path, address, &format!("must be an {family} address")),
+                Err(_) => rules::ip(address, &path.index(index), errors),
+            }
+        }
+    }
 }
 
 pub(super) fn ingress_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {

@@ -99,6 +99,52 @@ pub(super) fn template(template: &Object, path: &FieldPath, errors: &mut Errors)
     }
 }
 
+/// A volume has one source. Real servers look for them in this order.
+pub(super) fn volume(volume: &Object, path: &FieldPath, errors: &mut Errors) {
+    const SOURCES: [&str; 30] = [
+        "emptyDir",
+        "hostPath",
+        "gitRepo",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "secret",
+        "nfs",
+        "iscsi",
+        "glusterfs",
+        "flocker",
+        "persistentVolumeClaim",
+        "rbd",
+        "cinder",
+        "cephfs",
+        "quobyte",
+        "downwardAPI",
+        "fc",
+        "flexVolume",
+        "configMap",
+        "azureFile",
+        "vsphereVolume",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "azureDisk",
+        "storageos",
+        "projected",
+        "scaleIO",
+        "csi",
+        "ephemeral",
+        "image",
+    ];
+    for extra in SOURCES
+        .iter()
+        .filter(|source| volume.contains_key(**source))
+        .skip(1)
+    {
+        errors.forbidden(
+            &path.child(extra),
+            "may not specify more than 1 volume type",
+        );
+    }
+}
+
 /// An environment variable has a value or one source.
 pub(super) fn env_var(variable: &Object, path: &FieldPath, errors: &mut Errors) {
     let Some(source) = variable.get("valueFrom").and_then(Value::as_object) else {

@@ -1,7 +1,7 @@
-//! RBAC, leases, budgets, autoscalers and priorities.
+//! RBAC, budgets, autoscalers and priorities.
 
 use polity_core::name;
-use polity_core::{FieldPath, GroupVersionKind};
+use polity_core::{FieldErrorKind, FieldPath, GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::{Errors, Object, at, field, list, rules, text, workloads};
@@ -127,22 +127,18 @@ pub(super) fn subject(subject: &Object, path: &FieldPath, errors: &mut Errors) {
     }
 }
 
-pub(super) fn lease_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
-    if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
-        errors.forbidden(
-            &path.child("preferredHolder"),
-            "may only be specified if `strategy` is defined",
-        );
-    }
-}
-
 pub(super) fn budget_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     if spec.contains_key("minAvailable") && spec.contains_key("maxUnavailable") {
-        errors.invalid(
-            path,
-            &json!(spec),
-            "minAvailable and maxUnavailable cannot be both set",
+        // A real server shows the Go fields.
+        let shown = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+            field(spec, "minAvailable"),
+            field(spec, "selector"),
+            field(spec, "maxUnavailable"),
+            field(spec, "unhealthyPodEvictionPolicy"),
         );
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        errors.shown(FieldErrorKind::Invalid, path, &shown, detail);
     }
     for bound in ["minAvailable", "maxUnavailable"] {
         workloads::at_most_all(field(spec, bound), &path.child(bound), errors);
@@ -151,12 +147,26 @@ pub(super) fn budget_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) 
 
 pub(super) fn autoscaler_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let (least, most) = (field(spec, "minReplicas"), field(spec, "maxReplicas"));
-    if least.as_i64().is_some_and(|replicas| replicas < 1) {
+    if least.as_i64().is_some_and(|replicas| replicas < 0) {
         errors.invalid(
             &path.child("minReplicas"),
             least,
-            "must be greater than or equal to 1",
+            "must be greater than or equal to 0",
         );
+    }
+    let scales_from_zero = |metric: &Value| {
+        ["Object", "External"]
+            .iter()
+            .any(|ty| at(metric, "type") == *ty)
+    };
+    if least.as_i64() == Some(0) && !list(spec, "metrics").iter().any(scales_from_zero) {
+        let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.forbidden(&path.child("metrics"), detail);
+    }
+    let target = field(spec, "scaleTargetRef");
+    if rules::is_absent(at(target, "apiVersion")) {
+        let path = path.child("scaleTargetRef").child("apiVersion");
+        errors.invalid(&path, &json!(""), "apiVersion must specify API group");
     }
     let most_number = most.as_i64().unwrap_or_default();
     let path = path.child("maxReplicas");
@@ -188,10 +198,11 @@ pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Erro
     ];
     if name.starts_with("system-") {
         if !known.contains(&(name, value)) {
-            let path = FieldPath::of("metadata").child("name");
-            let detail = "priority class names with 'system-' prefix are reserved for system use only. \
-                          error: only system priority classes may have this name and value";
-            errors.forbidden(&path, detail);
+            let detail = format!(
+                "priority class names with 'system-' prefix are reserved for system use only. \
+                 error: {name} is not a known system priority class"
+            );
+            errors.forbidden(&FieldPath::of("metadata").child("name"), &detail);
         }
     } else if value > MAX_PRIORITY {
         errors.forbidden(

@@ -1,6 +1,7 @@
 //! Checks on single fields, from the table.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use polity_core::FieldPath;
@@ -24,6 +25,7 @@ enum Rule {
     Unique(&'static str),
     Port,
     Amount,
+    Ip,
 }
 
 static RULES: LazyLock<HashMap<&'static str, Vec<(&'static str, Rule)>>> = LazyLock::new(|| {
@@ -67,16 +69,22 @@ fn parse(rule: &'static str, argument: &'static str) -> Rule {
         "unique" => Rule::Unique(argument),
         "port" => Rule::Port,
         "amount" => Rule::Amount,
+        "ip" => Rule::Ip,
         other => unreachable!("checks.tsv names check {other}"),
     }
 }
 
 /// Applies the rules of a type to one object of it.
 pub(super) fn check(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) {
+    let mut missing = "";
     for (field, rule) in RULES.get(ty).into_iter().flatten() {
         let value = super::field(object, field);
-        if rule.concerns(value) {
-            rule.check(value, &path.child(field), errors);
+        if *field == missing || !rule.concerns(value) {
+            continue;
+        }
+        rule.check(value, &path.child(field), errors);
+        if matches!(rule, Rule::Required(_)) {
+            missing = field;
         }
     }
 }
@@ -87,7 +95,6 @@ impl Rule {
         match self {
             Self::Required(_) => is_absent(value),
             Self::Name(_) | Self::OneOf(_) => value.as_str().is_some_and(|text| !text.is_empty()),
-            Self::Range(..) => value.as_i64().is_some_and(|number| number != 0),
             _ => !value.is_null(),
         }
     }
@@ -134,6 +141,7 @@ impl Rule {
             Self::Unique(key) => unique(value, key, path, errors),
             Self::Port => port(value, path, errors),
             Self::Amount => amount(value, path, errors),
+            Self::Ip => ip(value, path, errors),
         }
     }
 }
@@ -195,6 +203,19 @@ pub(super) fn port(value: &Value, path: &FieldPath, errors: &mut Errors) {
         }
         Value::String(text) => errors.named(path, value, port_name(text)),
         _ => {}
+    }
+}
+
+/// An address of either family.
+pub(super) fn ip(value: &Value, path: &FieldPath, errors: &mut Errors) {
+    if value
+        .as_str()
+        .unwrap_or_default()
+        .parse::<IpAddr>()
+        .is_err()
+    {
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        errors.invalid(path, value, detail);
     }
 }
 
@@ -266,15 +287,23 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_names_a_field() {
+        let has = |message: &wire::Message, field: &str| {
+            message.fields.iter().any(|known| known.name == field)
+        };
         for (ty, rules) in RULES.iter() {
             let message = wire::table()
                 .by_type(ty)
                 .unwrap_or_else(|| panic!("{ty} is a type"));
             for (field, _) in rules {
-                assert!(
-                    message.fields.iter().any(|known| known.name == *field),
-                    "{ty} has {field}"
-                );
+                let inline = message.fields.iter().filter_map(|known| match known.ty {
+                    wire::FieldType::Message(id) if known.presence == wire::Presence::Inline => {
+                        Some(wire::table().message(id))
+                    }
+                    _ => None,
+                });
+                let known =
+                    has(message, field) || inline.into_iter().any(|inner| has(inner, field));
+                assert!(known, "{ty} has {field}");
             }
         }
     }

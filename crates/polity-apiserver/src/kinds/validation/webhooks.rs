@@ -95,10 +95,14 @@ fn check_url(text: &str, path: &FieldPath, errors: &mut Errors) {
     if url.host_str().is_none_or(str::is_empty) {
         errors.invalid(path, &json!(""), &format!("host must be specified{FORM}"));
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    let user = match url.password() {
+        Some(password) => format!("{}:{password}", url.username()),
+        None => url.username().to_owned(),
+    };
+    if !user.is_empty() {
         errors.invalid(
             path,
-            &json!(url.username()),
+            &json!(user),
             "user information is not permitted in the URL",
         );
     }
@@ -132,13 +136,14 @@ pub(super) fn service(service: &Object, path: &FieldPath, errors: &mut Errors) {
     if given.is_empty() || given == "/" {
         return;
     }
-    let Some(relative) = given.strip_prefix('/') else {
+    if !given.starts_with('/') {
         errors.invalid(&path, &json!(given), "must start with a '/'");
-        return;
-    };
+    }
+    // Whatever it is, the first character is taken for the slash.
+    let relative: String = given.chars().skip(1).collect();
     for (index, segment) in relative
         .strip_suffix('/')
-        .unwrap_or(relative)
+        .unwrap_or(&relative)
         .split('/')
         .enumerate()
     {
@@ -275,11 +280,12 @@ fn resources(rule: &Object, path: &FieldPath, errors: &mut Errors) {
             "if '*/*' is present, must not specify other resources",
         );
     }
-    if resources.contains(&"*")
-        && resources
-            .iter()
-            .any(|entry| *entry != "*" && !entry.contains('/'))
-    {
+    // Only the last resource without a subresource counts; so it is on a real server.
+    let last_plain = resources
+        .iter()
+        .rev()
+        .find(|entry| !entry.is_empty() && !entry.contains('/'));
+    if resources.contains(&"*") && last_plain.is_some_and(|entry| *entry != "*") {
         let detail = "if '*' is present, must not specify other resources without subresources";
         errors.invalid(path, field(rule, "resources"), detail);
     }
@@ -298,6 +304,25 @@ pub(super) fn param_ref(params: &Object, path: &FieldPath, errors: &mut Errors) 
                 );
             }
         }
+    }
+}
+
+pub(super) fn actions(spec: &Object, path: &FieldPath, errors: &mut Errors) {
+    let actions = list(spec, "validationActions");
+    let path = path.child("validationActions");
+    for (index, action) in actions.iter().enumerate() {
+        let supported = ["Audit", "Deny", "Warn"];
+        if !supported.contains(&action.as_str().unwrap_or_default()) {
+            errors.not_supported(&path.index(index), action, &supported);
+        }
+        if actions[..index].contains(action) {
+            errors.duplicate(&path.index(index), action);
+        }
+    }
+    if actions.contains(&json!("Deny")) && actions.contains(&json!("Warn")) {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure \
+                      information in the API response and headers serves no purpose)";
+        errors.invalid(&path, field(spec, "validationActions"), detail);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Workloads: their selector finds the Pods of their template.
 
-use polity_core::FieldPath;
 use polity_core::selector::LabelSelector;
+use polity_core::{FieldErrorKind, FieldPath};
 use serde_json::{Value, json};
 
 use super::{Errors, Object, at, field, rules, text};
@@ -26,7 +26,11 @@ pub(super) fn deployment(spec: &Object, path: &FieldPath, errors: &mut Errors) {
             at_most_all(unavailable, &path, errors);
         }
         ("Recreate" | "RollingUpdate", _) => {}
-        _ => errors.not_supported(&strategy_path, strategy, &["Recreate", "RollingUpdate"]),
+        _ => {
+            let shown = go_strategy(strategy);
+            let detail = "supported values: \"Recreate\", \"RollingUpdate\"";
+            errors.shown(FieldErrorKind::NotSupported, &strategy_path, &shown, detail);
+        }
     }
     let deadline = field(spec, "progressDeadlineSeconds");
     let ready = field(spec, "minReadySeconds").as_i64().unwrap_or_default();
@@ -69,7 +73,15 @@ pub(super) fn stateful_set(spec: &Object, path: &FieldPath, errors: &mut Errors)
             }
         }
         "RollingUpdate" => {}
-        _ => errors.invalid(&path, strategy, "must be 'RollingUpdate' or 'OnDelete'"),
+        _ => {
+            let detail = "must be 'RollingUpdate' or 'OnDelete'";
+            errors.shown(
+                FieldErrorKind::Invalid,
+                &path,
+                &go_strategy(strategy),
+                detail,
+            );
+        }
     }
 }
 
@@ -104,27 +116,36 @@ pub(super) fn daemon_set(spec: &Object, path: &FieldPath, errors: &mut Errors) {
         }
         ("RollingUpdate", None) => errors.required(&path.child("rollingUpdate"), ""),
         ("OnDelete", _) => {}
-        _ => errors.not_supported(&path, strategy, &["RollingUpdate", "OnDelete"]),
+        _ => {
+            let detail = "supported values: \"RollingUpdate\", \"OnDelete\"";
+            errors.shown(
+                FieldErrorKind::NotSupported,
+                &path,
+                &go_strategy(strategy),
+                detail,
+            );
+        }
     }
 }
 
 pub(super) fn replication_controller(spec: &Object, path: &FieldPath, errors: &mut Errors) {
-    let selector = field(spec, "selector");
-    if selector.as_object().is_none_or(Object::is_empty) {
+    let selector = field(spec, "selector")
+        .as_object()
+        .filter(|selector| !selector.is_empty());
+    if selector.is_none() {
         errors.required(&path.child("selector"), "");
-        return;
     }
     if field(spec, "template").is_null() {
         errors.required(&path.child("template"), "");
         return;
     }
     let labels = at(field(spec, "template"), "metadata.labels");
-    let found = selector
-        .as_object()
-        .into_iter()
-        .flatten()
-        .all(|(key, value)| labels.get(key) == Some(value));
-    if !found {
+    let finds = |selector: &Object| {
+        selector
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+    };
+    if !selector.is_none_or(finds) {
         does_not_match(labels, path, errors);
     }
     runs_always(spec, "ReplicationController", path, errors);
@@ -222,7 +243,7 @@ fn generated_labels(job: &Value, spec: &Object, path: &FieldPath, errors: &mut E
         };
         if actual != expected {
             let detail = format!("must be '{}'", expected.as_str().unwrap_or_default());
-            errors.invalid(&path.key(label), actual, &detail);
+            errors.invalid(&path.key(label), labels, &detail);
         }
     }
 }
@@ -243,11 +264,15 @@ pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         .as_str()
         .filter(|text| !text.is_empty() && !is_schedule(text))
     {
-        let n_fields = text.split_whitespace().count();
+        let fields: Vec<&str> = text.split_whitespace().collect();
         errors.invalid(
             &path,
             schedule,
-            &format!("expected exactly 5 fields, found {n_fields}: {text:?}"),
+            &format!(
+                "expected exactly 5 fields, found {}: [{}]",
+                fields.len(),
+                fields.join(" ")
+            ),
         );
     }
 }
@@ -266,6 +291,13 @@ fn is_schedule(text: &str) -> bool {
 /// A selector that is there, selects something, and finds the template's Pods.
 fn selects_template(spec: &Object, kind: &str, path: &FieldPath, errors: &mut Errors) {
     let selector = field(spec, "selector");
+    if selector.is_object() && LabelSelector::from_json(selector, path).is_err() {
+        match kind {
+            "daemonset" => {}
+            "statefulset" => errors.invalid(&path.child("selector"), selector, ""),
+            _ => errors.invalid(&path.child("selector"), selector, "invalid label selector"),
+        }
+    }
     let is_empty = |part: &str| match at(selector, part) {
         Value::Object(fields) => fields.is_empty(),
         Value::Array(items) => items.is_empty(),
@@ -285,11 +317,10 @@ fn selects_template(spec: &Object, kind: &str, path: &FieldPath, errors: &mut Er
 fn matches_template(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let selector = field(spec, "selector");
     let labels = at(field(spec, "template"), "metadata.labels");
-    if !selector.is_object() {
-        return;
-    }
-    // A selector that cannot be read was reported by its own check.
-    if let Ok(selector) = LabelSelector::from_json(selector, path)
+    // No selector finds nothing; one that cannot be read was reported by its own check.
+    if selector.is_null() {
+        does_not_match(labels, path, errors);
+    } else if let Ok(selector) = LabelSelector::from_json(selector, path)
         && !selector.matches(labels)
     {
         does_not_match(labels, path, errors);
@@ -313,6 +344,15 @@ fn runs_always(spec: &Object, kind: &str, path: &FieldPath, errors: &mut Errors)
         let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
         errors.forbidden(&path.child("activeDeadlineSeconds"), &detail);
     }
+}
+
+/// A strategy as a real server shows it: with the names of its Go fields.
+fn go_strategy(strategy: &Value) -> String {
+    let rolling = strategy.get("rollingUpdate").unwrap_or(&Value::Null);
+    format!(
+        "{{\"Type\":{},\"RollingUpdate\":{rolling}}}",
+        at(strategy, "type")
+    )
 }
 
 /// The number of a number or percentage.
