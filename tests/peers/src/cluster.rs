@@ -45,19 +45,29 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one in a folder of its own and waits until it is ready, some five seconds.
     pub fn start() -> Result<Self> {
+        Self::start_without(&[])
+    }
+
+    /// As [`Cluster::start`], without these admission plugins.
+    pub fn start_without(admission_plugins: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("polity-peers-").tempdir()?;
-        let mut cluster = Self::start_in(folder.path(), Lifetime::Ours)?;
+        let mut cluster = Self::start_in(folder.path(), Lifetime::Ours, admission_plugins)?;
         cluster.folder = Some(folder);
         Ok(cluster)
     }
 
-    pub(crate) fn start_in(folder: &Path, lifetime: Lifetime) -> Result<Self> {
+    pub(crate) fn start_in(
+        folder: &Path,
+        lifetime: Lifetime,
+        without_plugins: &[&str],
+    ) -> Result<Self> {
         let programs = Tool::Kubernetes
             .find()
             .map_err(|missing| anyhow!("{}; run: {}", missing.why, missing.mend))?;
         let mut last_error = anyhow!("not tried");
         for attempt in 0..ATTEMPTS {
-            match Self::attempt(&programs, &folder.join(attempt.to_string()), lifetime) {
+            let folder = folder.join(attempt.to_string());
+            match Self::attempt(&programs, &folder, lifetime, without_plugins) {
                 Ok(cluster) => return Ok(cluster),
                 Err(error) => last_error = error,
             }
@@ -65,7 +75,12 @@ impl Cluster {
         Err(last_error.context("starting a real Kubernetes"))
     }
 
-    fn attempt(programs: &Path, folder: &Path, lifetime: Lifetime) -> Result<Self> {
+    fn attempt(
+        programs: &Path,
+        folder: &Path,
+        lifetime: Lifetime,
+        without_plugins: &[&str],
+    ) -> Result<Self> {
         let [etcd_port, peer_port, api_port] = free_ports()?;
         let certificates = Certificates::create(
             &folder.join("pki"),
@@ -95,10 +110,11 @@ impl Cluster {
         cluster
             .processes
             .push(start("etcd", etcd_flags(folder, etcd_port, peer_port))?);
-        cluster.processes.push(start(
-            "kube-apiserver",
-            server_flags(folder, &certificates, etcd_port, api_port),
-        )?);
+        let mut flags = server_flags(folder, &certificates, etcd_port, api_port);
+        if !without_plugins.is_empty() {
+            flags.push(flag("disable-admission-plugins", without_plugins.join(",")));
+        }
+        cluster.processes.push(start("kube-apiserver", flags)?);
         let outcome = cluster.wait(&["get", "--raw", "/readyz"]).and_then(|()| {
             cluster.processes.push(start(
                 "kube-controller-manager",

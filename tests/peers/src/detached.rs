@@ -34,7 +34,7 @@ pub fn up() -> Result<Running> {
         fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
     }
     fs::create_dir_all(&folder)?;
-    let cluster = Cluster::start_in(&folder, Lifetime::Detached)?;
+    let cluster = Cluster::start_in(&folder, Lifetime::Detached, &[])?;
     let running = Running {
         url: cluster.url().to_owned(),
         kubeconfig: cluster.kubeconfig().to_owned(),

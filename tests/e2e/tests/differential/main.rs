@@ -1,0 +1,50 @@
+//! The differential suite: the same requests to a real kube-apiserver and to ours, and every difference explained.
+//!
+//! A [`case::Case`] is data: named steps, each one request. Both servers get the same steps; answers are normalised
+//! ([`normal`]) and compared member by member ([`compare`]). What may differ stands in [`accepted`] with its reason,
+//! and an entry there that no longer matches anything is a failure too. `DIFFERENTIAL=text` runs only the cases whose
+//! name contains the text.
+
+mod accepted;
+mod case;
+mod cases;
+mod compare;
+mod hooks;
+mod normal;
+mod report;
+mod run;
+mod servers;
+
+use futures::StreamExt as _;
+use peers::Tool;
+
+use crate::report::Report;
+
+/// Cases at the same time: both servers share two cores with this process.
+const AT_ONCE: usize = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_servers_answer_alike() {
+    if Tool::Kubernetes.or_leave_out().is_none() {
+        return;
+    }
+    let servers = servers::start().await.expect("both servers start");
+    let filter = filter();
+    let chosen = cases::all()
+        .into_iter()
+        .filter(|case| filter.as_ref().is_none_or(|text| case.name.contains(text)));
+    let outcomes: Vec<_> = futures::stream::iter(chosen)
+        .map(|case| run::run(case, &servers))
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let report = Report::new(&outcomes, filter.is_none());
+    eprintln!("{report}");
+    servers.stop().await;
+    assert!(report.is_clean(), "{}", report.summary());
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test has no flags of its own")]
+fn filter() -> Option<String> {
+    std::env::var("DIFFERENTIAL").ok()
+}

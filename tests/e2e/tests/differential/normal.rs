@@ -1,0 +1,107 @@
+//! Takes out of an answer what two servers cannot agree on: times, ids, versions, addresses, random names.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use crate::servers::Answer;
+
+/// What takes the place of a text in any string.
+static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+    [
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
+        (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "<time>"),
+        (r"\b127\.0\.0\.1:\d+", "<address>"),
+    ]
+    .map(|(pattern, shown)| (Regex::new(pattern).expect("the pattern is a constant"), shown))
+    .into()
+});
+
+/// An answer as one JSON value in which only what matters is left.
+pub(crate) fn normalise(answer: &Answer, is_watch: bool, variables: &BTreeMap<String, String>) -> Value {
+    let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let warnings: Vec<&str> = answer.headers.get_all("warning").iter().filter_map(|value| value.to_str().ok()).collect();
+    let text = String::from_utf8_lossy(&answer.body);
+    let mut body = match serde_json::from_str::<Value>(&text) {
+        Ok(body) if !is_watch => body,
+        _ if is_watch && answer.code.is_success() => events(&text),
+        Ok(body) => body,
+        Err(_) => json!(text),
+    };
+    clean(&mut body, "");
+    let mut shown = json!({
+        "code": answer.code.as_u16(),
+        "type": header("content-type"),
+        "warnings": warnings,
+        "body": body,
+    });
+    replace_saved(&mut shown, variables);
+    shown
+}
+
+/// The lines of a watch. Bookmarks come when they come, but for the one that ends the initial events.
+fn events(text: &str) -> Value {
+    let events = text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!(line)));
+    events.filter(|event: &Value| event["type"] != "BOOKMARK" || event.to_string().contains("initial-events-end")).collect()
+}
+
+fn clean(value: &mut Value, key: &str) {
+    match value {
+        Value::Object(members) => clean_object(members),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| clean(item, key));
+            if key == "managedFields" {
+                // Entries are ordered by their times, which may or may not be of the same second.
+                items.sort_by_key(|entry| ["operation", "manager", "apiVersion", "subresource"].map(|name| entry[name].to_string()));
+            }
+        }
+        Value::String(text) => {
+            let numeric = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            match key {
+                "resourceVersion" if numeric && text != "0" => *text = "<version>".into(),
+                "continue" if !text.is_empty() => *text = "<token>".into(),
+                "clusterIP" | "clusterIPs" if text != "None" => *text = "<cluster ip>".into(),
+                "token" if text.len() > 100 => *text = "<jwt>".into(),
+                "hash" | "storageVersionHash" => *text = "<hash>".into(),
+                _ => {
+                    for (pattern, shown) in TEXTS.iter() {
+                        if pattern.is_match(text) {
+                            *text = pattern.replace_all(text, *shown).into_owned();
+                        }
+                    }
+                }
+            }
+        }
+        Value::Number(_) if key == "nodePort" => *value = json!("<port>"),
+        _ => {}
+    }
+}
+
+fn clean_object(members: &mut Map<String, Value>) {
+    let prefix = members.get("generateName").and_then(Value::as_str).map(str::to_owned);
+    if let (Some(prefix), Some(Value::String(name))) = (prefix, members.get_mut("name"))
+        && name.len() == prefix.len() + 5
+        && name.starts_with(&prefix)
+    {
+        *name = format!("{prefix}<random>");
+    }
+    for (key, member) in members.iter_mut() {
+        clean(member, key);
+    }
+}
+
+/// A saved version or uid in a message is not the same on both servers.
+fn replace_saved(value: &mut Value, variables: &BTreeMap<String, String>) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(|member| replace_saved(member, variables)),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_saved(item, variables)),
+        Value::String(text) => {
+            for (variable, saved) in variables.iter().filter(|(variable, saved)| !["ns", "group", "hook", "ca"].contains(&variable.as_str()) && saved.len() > 1) {
+                *text = text.replace(saved, &format!("<{variable}>"));
+            }
+        }
+        _ => {}
+    }
+}
