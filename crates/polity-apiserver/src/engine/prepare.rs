@@ -1,6 +1,8 @@
 //! What every write goes through before it is stored: type, place, unknown fields, defaults,
 //! system metadata, generation, status separation, validation.
 
+use std::borrow::Cow;
+
 use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
 use polity_core::name;
 use polity_merge::schema;
@@ -141,12 +143,13 @@ impl Call<'_> {
         }
     }
 
-    /// Built-ins are typed: a string where a number belongs is no object of the kind (400).
+    /// Built-ins are typed: a string where a number belongs is no object of the kind (400). A `null` fits everywhere, as it
+    /// does for Go: clients send `creationTimestamp: null`.
     pub fn check_types(&self, object: &Value) -> Result<(), ApiError> {
         if self.def.is_custom() {
             return Ok(());
         }
-        let wrong = schema::validate(&self.def.schema, object)
+        let wrong = schema::validate(&self.def.schema, &without_nulls(object))
             .into_iter()
             .find(|error| error.kind == FieldErrorKind::TypeInvalid);
         match wrong {
@@ -305,6 +308,37 @@ impl Call<'_> {
             .map(|detail| FieldError::invalid(&field, &json!(name), &detail))
             .collect()
     }
+}
+
+/// The value as a decoder of typed objects reads it.
+fn without_nulls(value: &Value) -> Cow<'_, Value> {
+    fn has_null(value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.iter().any(has_null),
+            Value::Object(members) => members.values().any(has_null),
+            _ => false,
+        }
+    }
+    fn drop_nulls(value: &mut Value) {
+        match value {
+            Value::Array(items) => {
+                items.retain(|item| !item.is_null());
+                items.iter_mut().for_each(drop_nulls);
+            }
+            Value::Object(members) => {
+                members.retain(|_, member| !member.is_null());
+                members.values_mut().for_each(drop_nulls);
+            }
+            _ => {}
+        }
+    }
+    if !has_null(value) {
+        return Cow::Borrowed(value);
+    }
+    let mut value = value.clone();
+    drop_nulls(&mut value);
+    Cow::Owned(value)
 }
 
 fn immutable_metadata(object: &Value, live: &Value) -> Vec<FieldError> {

@@ -1,0 +1,202 @@
+//! The binary under test.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use crate::leash::Leash;
+
+/// How long a start or an end may take before something is wrong.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a process that serves says last when it is up, with the kubeconfig after it.
+const UP: &str = "export KUBECONFIG=";
+
+/// `target/debug/polity`, which `cargo xtask test` builds before the tests run.
+///
+/// # Panics
+/// When it is not there.
+pub fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("a running program has a path");
+    let folder = test.ancestors().nth(2).expect("tests lie in debug/deps");
+    let binary = folder.join("polity");
+    assert!(
+        binary.is_file(),
+        "{} is not there; run: cargo build --workspace --bin polity",
+        binary.display()
+    );
+    binary
+}
+
+/// The program with an environment of its own, whose home is `home`.
+pub fn command(home: &Path) -> Command {
+    let mut command = Command::new(binary());
+    command
+        .env_clear()
+        .env("PATH", crate::kubectl::search_path())
+        .env("HOME", home)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs a command that ends by itself.
+pub fn run<A: AsRef<OsStr>>(home: &Path, arguments: impl IntoIterator<Item = A>) -> Output {
+    command(home)
+        .args(arguments)
+        .output()
+        .expect("polity can be started")
+}
+
+/// A serving process. It ends when this is dropped, and when our process ends in whatever way.
+#[derive(Debug)]
+pub struct Polity {
+    child: Child,
+    leash: Leash,
+    kubeconfig: PathBuf,
+    said: String,
+    lines: Receiver<String>,
+}
+
+/// How a process that should have served, or was told to stop, ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Everything that it wrote to standard error.
+    pub said: String,
+}
+
+impl Polity {
+    /// Starts `polity apiserver` on a data directory, on a port that is free.
+    pub fn apiserver(data_dir: &Path) -> Self {
+        let data_dir = data_dir.to_string_lossy();
+        let arguments = [
+            "apiserver",
+            "--data-dir",
+            &*data_dir,
+            "--listen",
+            "127.0.0.1:0",
+        ];
+        Self::start(command(Path::new(&*data_dir)).args(arguments))
+            .unwrap_or_else(|ended| panic!("polity apiserver ended: {ended:?}"))
+    }
+
+    /// Starts a serving command and waits until it says that it is up; `Err` when it ended instead.
+    pub fn start(command: &mut Command) -> Result<Self, Ended> {
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("polity can be started");
+        let leash = Leash::process(child.id()).expect("sh can be started");
+        let errors = child.stderr.take().expect("it is piped");
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut polity = Self {
+            child,
+            leash,
+            kubeconfig: PathBuf::new(),
+            said: String::new(),
+            lines,
+        };
+        loop {
+            match polity.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    polity.hear(&line);
+                    if let Some(path) = line.trim().strip_prefix(UP) {
+                        polity.kubeconfig = PathBuf::from(path);
+                        return Ok(polity);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(polity.wait()),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!(
+                        "polity is not up after {PATIENCE:?}; it said:\n{}",
+                        polity.said
+                    )
+                }
+            }
+        }
+    }
+
+    /// The kubeconfig that it named.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it said until it was up.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        rustix::process::kill_process(pid.expect("a child has a pid"), signal)
+            .expect("our child can be signalled");
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it goes on for a minute.
+    pub fn wait(mut self) -> Ended {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => self.hear(&line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("polity goes on after {PATIENCE:?}; it said:\n{}", self.said)
+                }
+            }
+        }
+        let status = self.child.wait().expect("our child can be waited for");
+        self.leash.release();
+        Ended {
+            status,
+            said: std::mem::take(&mut self.said),
+        }
+    }
+
+    /// Ctrl-C, and its end.
+    pub fn interrupt(self) -> Ended {
+        self.signal(Signal::INT);
+        self.wait()
+    }
+
+    /// SIGKILL, and its end.
+    pub fn kill(self) -> Ended {
+        self.signal(Signal::KILL);
+        self.wait()
+    }
+
+    fn hear(&mut self, line: &str) {
+        self.said.push_str(line);
+        self.said.push('\n');
+    }
+}
+
+impl Drop for Polity {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        self.leash.release();
+    }
+}
