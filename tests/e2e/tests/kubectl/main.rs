@@ -1,4 +1,14 @@
 //! kubectl of two minors drives the real binary: reference section 20, on a ConfigMap, a Deployment, a Namespace, a
 //! CustomResourceDefinition and a custom resource. The same steps pass on the real server.
 
+mod access;
+mod apply;
+mod create;
+mod definitions;
+mod deletion;
+mod discover;
+mod events;
+mod lists;
+mod namespaces;
 mod objects;
+mod workloads;

@@ -1,0 +1,155 @@
+//! `kubectl apply`, on the client's side and on the server's, and what looks before it leaps.
+
+use e2e::Kubectl;
+use serde_json::{Value, json};
+
+e2e::scenarios![
+    applies_on_the_clients_side,
+    applies_on_the_servers_side,
+    moves_from_one_side_to_the_other,
+    shows_the_difference_first,
+    prunes_what_is_no_longer_there,
+];
+
+fn config_map(data: &Value) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
+        .to_string()
+}
+
+/// A6: created, unchanged, configured; what is no longer in the manifest goes, what others set stays.
+fn applies_on_the_clients_side(k: &Kubectl) {
+    assert_eq!(
+        k.apply(&config_map(&json!({"x": "1", "y": "1"}))),
+        "configmap/a created"
+    );
+    assert_eq!(
+        k.apply(&config_map(&json!({"x": "1", "y": "1"}))),
+        "configmap/a unchanged"
+    );
+    k.ok(r#"patch cm a -p '{"data":{"other":"o"}}'"#);
+    assert_eq!(
+        k.apply(&config_map(&json!({"x": "2"}))),
+        "configmap/a configured"
+    );
+    assert_eq!(k.field("cm/a", ".data"), r#"{"other":"o","x":"2"}"#);
+    let last = k.ok("apply view-last-applied cm a -o json");
+    assert_eq!(
+        serde_json::from_str::<Value>(&last).unwrap()["data"],
+        json!({"x": "2"})
+    );
+    let dry = k.feed(
+        "apply --dry-run=server -f -",
+        &config_map(&json!({"x": "3"})),
+    );
+    assert_eq!(dry, "configmap/a configured (server dry run)");
+    assert_eq!(k.field("cm/a", ".data.x"), "2");
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "namespace": "elsewhere"}});
+    let refused = k.feed_fails("apply -f -", &other.to_string());
+    assert!(
+        refused.contains("does not match the namespace"),
+        "{refused}"
+    );
+}
+
+/// S1, S2, S4, S5, S8, S18: managers, a conflict, force, giving up fields.
+fn applies_on_the_servers_side(k: &Kubectl) {
+    let apply = "apply --server-side -f -";
+    let as_other = "apply --server-side --field-manager=other -f -";
+    assert_eq!(
+        k.feed(apply, &config_map(&json!({"x": "1", "y": "1"}))),
+        "configmap/a serverside-applied"
+    );
+    let version = k.field("cm/a", ".metadata.resourceVersion");
+    k.feed(apply, &config_map(&json!({"x": "1", "y": "1"})));
+    assert_eq!(k.field("cm/a", ".metadata.resourceVersion"), version, "S18");
+    k.feed(as_other, &config_map(&json!({"x": "1"})));
+    let conflict = k.feed_fails(as_other, &config_map(&json!({"x": "2"})));
+    assert!(
+        conflict.contains(r#"Apply failed with 1 conflict: conflict with "kubectl": .data.x"#),
+        "{conflict}"
+    );
+    assert!(conflict.contains("--force-conflicts"), "{conflict}");
+    k.feed(
+        &format!("{as_other} --force-conflicts"),
+        &config_map(&json!({"x": "2"})),
+    );
+    assert_eq!(k.field("cm/a", ".data.x"), "2");
+    // Nobody but kubectl had y.
+    k.feed(apply, &config_map(&json!({"z": "1"})));
+    assert_eq!(k.field("cm/a", ".data"), r#"{"x":"2","z":"1"}"#);
+    let object = k.json("get cm a --show-managed-fields");
+    let managers: Vec<_> = object["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| &entry["manager"])
+        .collect();
+    assert_eq!(managers, ["kubectl", "other"]);
+    assert_eq!(
+        object["metadata"]["managedFields"][1]["fieldsV1"],
+        json!({"f:data": {"f:x": {}}})
+    );
+}
+
+/// S17: an object applied on the client's side is taken over without a conflict.
+fn moves_from_one_side_to_the_other(k: &Kubectl) {
+    k.apply(&config_map(&json!({"x": "1", "gone": "1"})));
+    let moved = k.run("apply --server-side -f -", &config_map(&json!({"x": "2"})));
+    assert_eq!(moved.code, Some(0), "{moved:?}");
+    assert_eq!(k.field("cm/a", ".data"), r#"{"x":"2"}"#);
+    let last = k.ok("apply view-last-applied cm a -o json");
+    assert_eq!(
+        serde_json::from_str::<Value>(&last).unwrap()["data"],
+        json!({"x": "2"})
+    );
+    assert_eq!(
+        k.apply(&config_map(&json!({"x": "3"}))),
+        "configmap/a configured"
+    );
+    assert_eq!(k.field("cm/a", ".data"), r#"{"x":"3"}"#);
+}
+
+/// F1: diff asks for a dry run; its exit code says whether there is a difference.
+fn shows_the_difference_first(k: &Kubectl) {
+    let new = k.run("diff -f -", &config_map(&json!({"x": "1"})));
+    assert_eq!(new.code, Some(1), "{new:?}");
+    assert!(new.stdout.contains("+  x: \"1\""), "{new:?}");
+    k.apply(&config_map(&json!({"x": "1"})));
+    for side in ["", " --server-side"] {
+        let same = k.run(&format!("diff{side} -f -"), &config_map(&json!({"x": "1"})));
+        if side.is_empty() {
+            assert_eq!((same.code, same.stdout.as_str()), (Some(0), ""), "{same:?}");
+        }
+        let changed = k.run(&format!("diff{side} -f -"), &config_map(&json!({"x": "2"})));
+        assert_eq!(changed.code, Some(1), "{changed:?}");
+        assert!(
+            changed.stdout.contains("-  x: \"1\"\n+  x: \"2\""),
+            "{changed:?}"
+        );
+    }
+    assert_eq!(k.field("cm/a", ".data.x"), "1");
+}
+
+/// A list of objects is applied at once; what has the label and is no longer in it is deleted.
+fn prunes_what_is_no_longer_there(k: &Kubectl) {
+    let list = |names: &[&str]| {
+        let items: Vec<Value> = names
+            .iter()
+            .map(|name| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"set": "mine"}}}))
+            .collect();
+        json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+    };
+    let prune = "apply --prune --prune-allowlist=core/v1/ConfigMap -l set=mine -f -";
+    assert_eq!(
+        k.feed(prune, &list(&["a", "b"])),
+        "configmap/a created\nconfigmap/b created"
+    );
+    assert_eq!(
+        k.feed(prune, &list(&["b", "c"])),
+        "configmap/b unchanged\nconfigmap/c created\nconfigmap/a pruned"
+    );
+    assert_eq!(
+        k.ok("get cm -l set=mine -o name"),
+        "configmap/b\nconfigmap/c"
+    );
+}

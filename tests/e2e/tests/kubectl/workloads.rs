@@ -1,0 +1,276 @@
+//! A Deployment and its kin. No kubelet and no controller of workloads runs on either server: what they would
+//! report is written as they would write it.
+
+use e2e::Kubectl;
+use serde_json::json;
+
+e2e::scenarios![
+    runs_a_deployment_through_its_life,
+    waits_for_a_rollout,
+    shows_all_workloads,
+    runs_and_exposes_a_pod,
+    scales_what_scales,
+];
+
+/// B4, P7, M5: defaults, strategic merge of containers, generation, scale, describe.
+fn runs_a_deployment_through_its_life(k: &Kubectl) {
+    let manifest = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "nginx:1"}, {"name": "side", "image": "envoy:1"}]},
+            },
+        },
+    });
+    assert_eq!(
+        k.apply(&manifest.to_string()),
+        "deployment.apps/web created"
+    );
+    assert_eq!(
+        k.apply(&manifest.to_string()),
+        "deployment.apps/web unchanged"
+    );
+    let table = k.ok("get deployment web");
+    assert!(
+        table.starts_with(
+            "NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    0/1     0            0           "
+        ),
+        "{table}"
+    );
+    let wide = k.ok("get deploy web -o wide");
+    assert!(
+        wide.contains("CONTAINERS")
+            && wide.contains("main,side")
+            && wide.contains("nginx:1,envoy:1"),
+        "{wide}"
+    );
+
+    assert_eq!(
+        k.ok("set image deploy/web side=envoy:2"),
+        "deployment.apps/web image updated"
+    );
+    assert_eq!(
+        k.field("deploy/web", ".spec.template.spec.containers[*].image"),
+        "nginx:1 envoy:2"
+    );
+    k.ok("set env deploy/web -c main MODE=fast");
+    assert_eq!(
+        k.field(
+            "deploy/web",
+            ".spec.template.spec.containers[0].env[0].value"
+        ),
+        "fast"
+    );
+    k.ok("set resources deploy/web -c main --limits=cpu=200m,memory=64Mi");
+    assert_eq!(
+        k.field(
+            "deploy/web",
+            ".spec.template.spec.containers[0].resources.limits.cpu"
+        ),
+        "200m"
+    );
+    assert_eq!(
+        k.ok("rollout restart deploy/web"),
+        "deployment.apps/web restarted"
+    );
+    assert_ne!(
+        k.field(
+            "deploy/web",
+            r".spec.template.metadata.annotations.kubectl\.kubernetes\.io/restartedAt"
+        ),
+        ""
+    );
+    assert_eq!(
+        k.ok("rollout pause deploy/web"),
+        "deployment.apps/web paused"
+    );
+    assert_eq!(
+        k.ok("rollout resume deploy/web"),
+        "deployment.apps/web resumed"
+    );
+    assert_eq!(
+        k.ok("scale deploy/web --replicas=3"),
+        "deployment.apps/web scaled"
+    );
+    assert_eq!(k.field("deploy/web", ".spec.replicas"), "3");
+    let refused = k.fails("scale deploy/web --replicas=4 --current-replicas=9");
+    assert!(
+        refused.contains("Expected replicas to be 9, was 3"),
+        "{refused}"
+    );
+    assert_eq!(k.field("deploy/web", ".metadata.generation"), "8");
+
+    k.ok(r#"patch deploy web -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}}}'"#);
+    assert_eq!(
+        k.field("deploy/web", ".spec.template.spec.containers[*].name"),
+        "main"
+    );
+    let text = k.ok("describe deployment web");
+    for part in [
+        "Replicas:               3 desired",
+        "StrategyType:           RollingUpdate",
+        "Image:      nginx:1",
+        "MODE:  fast",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    // Newer kubectls also name the namespace.
+    assert!(
+        k.ok("delete deployment web")
+            .starts_with(r#"deployment.apps "web" deleted"#)
+    );
+    assert_eq!(k.ok("get deploy --ignore-not-found"), "");
+}
+
+/// W1, W4: `rollout status` and `wait` follow the object until its status says so.
+fn waits_for_a_rollout(k: &Kubectl) {
+    k.ok("create deployment web --image=nginx:1 --replicas=2");
+    let rollout = k.start("rollout status deployment/web --timeout=60s");
+    let condition = k.start("wait deployment/web --for=condition=Available --timeout=60s");
+    let path =
+        k.start("wait deployment/web --for=jsonpath={.status.readyReplicas}=2 --timeout=60s");
+    assert!(
+        rollout.line().contains("Waiting for deployment"),
+        "it waits at first"
+    );
+    let status = json!({"status": {
+        "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2,
+        "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}],
+    }});
+    k.ok(&format!(
+        "patch deployment web --subresource=status --type=merge -p '{status}'"
+    ));
+    assert!(
+        rollout
+            .finish()
+            .stdout
+            .contains("deployment \"web\" successfully rolled out")
+    );
+    assert_eq!(
+        condition.finish().stdout,
+        "deployment.apps/web condition met\n"
+    );
+    assert_eq!(path.finish().stdout, "deployment.apps/web condition met\n");
+    assert_eq!(
+        k.field("deploy/web", ".metadata.generation"),
+        "1",
+        "a status is no change of the spec"
+    );
+    assert!(k.ok("get deploy web").contains("2/2"));
+    let never = k.fails("wait deployment/web --for=condition=Progressing --timeout=1s");
+    assert!(
+        never.contains("timed out waiting for the condition on deployments/web"),
+        "{never}"
+    );
+}
+
+/// D3: the category `all`, one list per kind.
+fn shows_all_workloads(k: &Kubectl) {
+    k.ok("create deployment web --image=nginx:1");
+    k.ok("create job once --image=busybox:1");
+    k.ok("create cronjob often --image=busybox:1 --schedule='* * * * *'");
+    k.ok("create service clusterip web --tcp=80:8080");
+    let names = k.ok("get all -o name");
+    assert_eq!(
+        names,
+        "service/web\ndeployment.apps/web\ncronjob.batch/often\njob.batch/once"
+    );
+    let table = k.ok("get all");
+    for part in [
+        "service/web   ClusterIP",
+        "deployment.apps/web   0/1",
+        "cronjob.batch/often   * * * * *",
+        "job.batch/once",
+    ] {
+        assert!(table.contains(part), "{part} in {table}");
+    }
+    let text = k.ok("describe service web");
+    assert!(
+        text.contains("Type:                     ClusterIP")
+            || text.contains("Type:              ClusterIP"),
+        "{text}"
+    );
+    assert!(k.ok("describe job once").contains("Image:      busybox:1"));
+    k.ok("delete all --all --wait=true");
+    assert_eq!(k.ok("get all -o name"), "");
+}
+
+/// B3, B4, G6: a Pod that no node has is gone at once; `expose` makes its Service.
+fn runs_and_exposes_a_pod(k: &Kubectl) {
+    assert_eq!(
+        k.ok("run web --image=nginx:1 --port=80 --labels=app=web"),
+        "pod/web created"
+    );
+    assert_eq!(
+        k.ok("expose pod web --port=8080 --target-port=80"),
+        "service/web exposed"
+    );
+    assert_eq!(k.field("svc/web", ".spec.selector"), r#"{"app":"web"}"#);
+    assert_eq!(
+        k.field(
+            "pod/web",
+            "['status.phase','status.qosClass','spec.restartPolicy']"
+        ),
+        "Pending BestEffort Always"
+    );
+    let table = k.ok("get pod web");
+    assert!(
+        table.starts_with(
+            "NAME   READY   STATUS    RESTARTS   AGE\nweb    0/1     Pending   0          "
+        ),
+        "{table}"
+    );
+    assert!(k.ok("describe pod web").contains("Image:        nginx:1"));
+    assert_eq!(
+        k.ok("get pod --field-selector=status.phase=Pending -o name"),
+        "pod/web"
+    );
+    assert_eq!(
+        k.ok("get pod --field-selector=status.phase=Running -o name"),
+        ""
+    );
+    k.ok(r#"patch pod web --subresource=status --type=merge -p '{"status":{"phase":"Running"}}'"#);
+    assert_eq!(
+        k.ok("get pod --field-selector=status.phase=Running -o name"),
+        "pod/web"
+    );
+    let deletion = k.start("wait pod/web --for=delete --timeout=60s");
+    k.ok("delete pod web");
+    let deletion = deletion.finish();
+    assert_eq!(deletion.code, Some(0), "{deletion:?}");
+}
+
+/// C13: `/scale` of every kind that has one, and `autoscale` on top.
+fn scales_what_scales(k: &Kubectl) {
+    let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let selector = json!({"matchLabels": {"app": "x"}});
+    for (kind, resource) in [("StatefulSet", "statefulset"), ("ReplicaSet", "replicaset")] {
+        let spec = json!({"selector": selector, "serviceName": "x", "template": template});
+        let mut object =
+            json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec});
+        if kind == "ReplicaSet" {
+            object["spec"]
+                .as_object_mut()
+                .unwrap()
+                .remove("serviceName");
+        }
+        k.apply(&object.to_string());
+        k.ok(&format!("scale {resource} x --replicas=5"));
+        assert_eq!(k.field(&format!("{resource}/x"), ".spec.replicas"), "5");
+    }
+    k.ok("create deployment x --image=i:1");
+    assert!(
+        k.ok("autoscale deployment x --min=2 --max=9 --cpu-percent=70 --dry-run=client -o name")
+            .contains("/x")
+    );
+    k.ok("autoscale deployment x --min=2 --max=9");
+    assert_eq!(
+        k.field(
+            "hpa/x",
+            "['spec.minReplicas','spec.maxReplicas','spec.scaleTargetRef.name']"
+        ),
+        "2 9 x"
+    );
+}
