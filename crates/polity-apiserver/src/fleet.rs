@@ -31,7 +31,7 @@ use crate::metrics::RequestMetrics;
 use crate::status::ApiError;
 
 /// How long the serving certificate lasts; it is made anew at every start.
-const SERVING_LIFE: Duration = Duration::from_secs(397 * 24 * 3600);
+const SERVING_LIFE: Duration = Duration::from_hours(397 * 24);
 
 /// What to run.
 #[derive(Debug, Clone)]

@@ -28,7 +28,7 @@ use crate::request::query::Query;
 use crate::status::ApiError;
 
 /// U12: reads and other requests that do not stream.
-const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
+const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
 /// U12: writes of one object.
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 

@@ -64,7 +64,11 @@ fn key(gv: &GroupVersion) -> String {
 
 /// A hash in capital hexadecimal, as real servers print it.
 pub fn hash(body: &[u8]) -> String {
-    Sha256::digest(body).iter().take(16).map(|byte| format!("{byte:02X}")).collect()
+    let mut hex = String::with_capacity(32);
+    for byte in Sha256::digest(body).iter().take(16) {
+        hex.push_str(&format!("{byte:02X}"));
+    }
+    hex
 }
 
 fn document<'a>(gv: &GroupVersion, resources: impl Iterator<Item = &'a Arc<ResourceDef>>) -> Value {

@@ -59,7 +59,7 @@ impl Renderer {
         match self.form {
             Form::Plain | Form::PartialList => bytes(object),
             Form::Partial => bytes(&partial(object)),
-            Form::Table(version) => bytes(&self.table(version, &[object.clone()], &json!({}), true)),
+            Form::Table(version) => bytes(&self.table(version, std::slice::from_ref(object), &json!({}), true)),
         }
     }
 

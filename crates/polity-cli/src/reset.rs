@@ -30,9 +30,9 @@ impl ResetArgs {
             eprintln!("there is nothing to delete in {}", local.dir().display());
             return Ok(Exit::Fine);
         }
-        let _held = match local.hold()? {
-            Some(held) => held,
-            None => return Err(Hinted::new(format!("polity is running in {}", local.dir().display()), "stop it first: polity down").into()),
+        let Some(_held) = local.hold()? else {
+            let message = format!("polity is running in {}", local.dir().display());
+            return Err(Hinted::new(message, "stop it first: polity down").into());
         };
         if !yes && !confirmed(&local)? {
             eprintln!("nothing was deleted");

@@ -16,7 +16,7 @@ use crate::banner;
 use crate::up::{UpArgs, already_running};
 
 /// How long a start may take before the waiting ends; the process goes on.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Starts `polity up` in the background and waits until it is up, or says why not.

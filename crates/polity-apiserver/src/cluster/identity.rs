@@ -16,7 +16,7 @@ use crate::auth::{Authenticator, MASTERS, Secret, UserInfo};
 use polity_runtime::files::{self, FileError};
 
 /// Ten years: a laptop cluster is thrown away long before.
-pub const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+pub const AUTHORITY_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// How a private key begins in a file.
 const KEY_HEADER: &str = "-----BEGIN PRIVATE KEY-----";
@@ -100,7 +100,7 @@ impl Identity {
         let key = TokenKey::from_pem(&key).map_err(|error| unusable(error.to_string()))?;
         let token = place.keep("admin.token", || Ok(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())))?;
         let issuer_url = format!("https://{cluster}.polity.dev/{}", key.key_id());
-        let issuer = TokenIssuer::new(&issuer_url, &[issuer_url.clone()], &key).map_err(|error| unusable(error.to_string()))?;
+        let issuer = TokenIssuer::new(&issuer_url, std::slice::from_ref(&issuer_url), &key).map_err(|error| unusable(error.to_string()))?;
         let admin = UserInfo { username: "kubernetes-admin".into(), groups: vec![MASTERS.into()], ..UserInfo::default() };
         let admin_token = Secret::new(token.trim());
         let tokens = vec![StaticToken { token: admin_token.clone(), user: admin }];

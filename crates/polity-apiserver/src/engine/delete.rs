@@ -173,7 +173,7 @@ impl Call<'_> {
     /// The object after this deletion request, and whether it is gone with it.
     fn deletion_step(&self, live: &Value, options: &DeleteOptions) -> (Value, bool) {
         let mut next = live.clone();
-        self.set_deletion_finalizers(&mut next, options.propagation);
+        set_deletion_finalizers(&mut next, options.propagation);
         let grace = special::grace_seconds(&self.def, live, options.grace_period_seconds);
         let already = meta::is_deleting(live);
         let pending = !meta::finalizers(&next).is_empty() || special::holds_deletion(&self.def, live);
@@ -197,18 +197,6 @@ impl Call<'_> {
         (next, false)
     }
 
-    /// G5
-    fn set_deletion_finalizers(&self, object: &mut Value, propagation: Option<Propagation>) {
-        let Some(propagation) = propagation else { return };
-        let mut finalizers: Vec<String> = meta::finalizers(object).into_iter().filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).map(str::to_owned).collect();
-        match propagation {
-            Propagation::Orphan => finalizers.push(ORPHAN.into()),
-            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-            Propagation::Background => {}
-        }
-        meta::set(object, "finalizers", json!(finalizers));
-    }
-
     /// L15: deletes what a list would show, one by one; the answer is that list.
     pub async fn delete_collection(&self, list: &ListOptions, options: &DeleteOptions) -> Result<Page, ApiError> {
         let page = self.list(list).await?;
@@ -222,6 +210,18 @@ impl Call<'_> {
         }
         Ok(page)
     }
+}
+
+/// G5
+fn set_deletion_finalizers(object: &mut Value, propagation: Option<Propagation>) {
+    let Some(propagation) = propagation else { return };
+    let mut finalizers: Vec<String> = meta::finalizers(object).into_iter().filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).map(str::to_owned).collect();
+    match propagation {
+        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+        Propagation::Background => {}
+    }
+    meta::set(object, "finalizers", json!(finalizers));
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ impl Call<'_> {
         let written = self
             .change(options, |live| {
                 let mut new = self.patched(kind, live, &document.value)?;
+                forget_live_version(live, &mut new);
                 self.settle_identity(&mut new)?;
                 self.drop_unknown(&mut new, &document.duplicates, options.field_validation, BodyKind::Patch)?;
                 self.check_patched_types(&new)?;
@@ -77,36 +78,18 @@ impl Call<'_> {
         match kind {
             PatchKind::Json => {
                 let mut new = live.clone();
-                patch::json_patch(&mut new, document).map_err(|error| self.json_patch_failed(&error))?;
+                patch::json_patch(&mut new, document).map_err(|error| json_patch_failed(&error))?;
                 Ok(new)
             }
             PatchKind::Merge => {
                 let mut new = live.clone();
                 patch::merge_patch(&mut new, document);
-                self.version_of_patch(document, &mut new);
                 Ok(new)
             }
             PatchKind::Strategic => {
-                let mut new = patch::strategic(&self.def.schema, live, document).map_err(ApiError::internal)?;
-                self.version_of_patch(document, &mut new);
-                Ok(new)
+                patch::strategic(&self.def.schema, live, document).map_err(ApiError::internal)
             }
             PatchKind::Apply => unreachable!("apply has its own path"),
-        }
-    }
-
-    /// E4: only a version that stands in the patch itself is a condition.
-    fn version_of_patch(&self, document: &Value, new: &mut Value) {
-        if document.pointer("/metadata/resourceVersion").is_none() {
-            meta::of_mut(new).remove("resourceVersion");
-        }
-    }
-
-    fn json_patch_failed(&self, error: &patch::JsonPatchError) -> ApiError {
-        match error {
-            patch::JsonPatchError::TooManyOperations(_) => ApiError::too_large(error.to_string()),
-            patch::JsonPatchError::Malformed(_) => ApiError::bad_request(error.to_string()),
-            _ => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("the server rejected our request due to an error in our request: {error}")),
         }
     }
 
@@ -189,8 +172,10 @@ impl Call<'_> {
             now: self.now,
             ignore: &self.unowned_paths(),
         };
-        let mut merged = apply::apply(&input).map_err(|error| self.apply_failed(&error))?;
-        self.version_of_patch(document, &mut merged);
+        let mut merged = apply::apply(&input).map_err(|error| apply_failed(&error))?;
+        if let Some(live) = live {
+            forget_live_version(live, &mut merged);
+        }
         Ok(merged)
     }
 
@@ -198,19 +183,35 @@ impl Call<'_> {
         self.default(&mut merged);
         merged
     }
+}
 
-    fn apply_failed(&self, error: &apply::ApplyError) -> ApiError {
-        match error {
-            apply::ApplyError::Conflicts(conflicts) => {
-                let causes = apply::conflict_causes(conflicts)
-                    .into_iter()
-                    .map(|cause| Cause { reason: "FieldManagerConflict".into(), message: cause.message, field: cause.field })
-                    .collect();
-                ApiError::new(StatusCode::CONFLICT, "Conflict", error.to_string())
-                    .with_details(Details { causes, ..Details::default() })
-            }
-            apply::ApplyError::ManagedFieldsInBody => ApiError::bad_request(error.to_string()),
-            apply::ApplyError::NotTyped(_) | apply::ApplyError::LiveManagedFields(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()),
+/// E4: the version the live object has is no condition. If the race is lost all the same, the patch is applied to the
+/// newer object, and a version that stands in the patch itself no longer fits.
+pub(super) fn forget_live_version(live: &Value, new: &mut Value) {
+    if meta::resource_version(new) == meta::resource_version(live) {
+        meta::of_mut(new).remove("resourceVersion");
+    }
+}
+
+fn json_patch_failed(error: &patch::JsonPatchError) -> ApiError {
+    match error {
+        patch::JsonPatchError::TooManyOperations(_) => ApiError::too_large(error.to_string()),
+        patch::JsonPatchError::Malformed(_) => ApiError::bad_request(error.to_string()),
+        _ => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("the server rejected our request due to an error in our request: {error}")),
+    }
+}
+
+fn apply_failed(error: &apply::ApplyError) -> ApiError {
+    match error {
+        apply::ApplyError::Conflicts(conflicts) => {
+            let causes = apply::conflict_causes(conflicts)
+                .into_iter()
+                .map(|cause| Cause { reason: "FieldManagerConflict".into(), message: cause.message, field: cause.field })
+                .collect();
+            ApiError::new(StatusCode::CONFLICT, "Conflict", error.to_string())
+                .with_details(Details { causes, ..Details::default() })
         }
+        apply::ApplyError::ManagedFieldsInBody => ApiError::bad_request(error.to_string()),
+        apply::ApplyError::NotTyped(_) | apply::ApplyError::LiveManagedFields(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()),
     }
 }

@@ -156,7 +156,7 @@ impl Call<'_> {
             None => Ok(()),
             Some(error) => Err(self.cannot_handle(
                 &self.def.gvk.kind,
-                &format!("json: cannot unmarshal {}", error),
+                &format!("json: cannot unmarshal {error}"),
             )),
         }
     }

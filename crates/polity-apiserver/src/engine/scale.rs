@@ -4,7 +4,7 @@ use polity_core::selector::LabelSelector;
 use polity_core::FieldPath;
 use serde_json::{Value, json};
 
-use super::patch::PatchKind;
+use super::patch::{PatchKind, forget_live_version};
 use super::{Call, Written};
 use crate::object::meta;
 use crate::request::body::{self, Decoded};
@@ -88,16 +88,13 @@ impl Call<'_> {
         let written = self
             .change(options, |live| {
                 let mut scale = self.scale_of(live)?;
-                let named_version = document.pointer("/metadata/resourceVersion").is_some();
                 match kind {
                     PatchKind::Json => polity_merge::patch::json_patch(&mut scale, &document)
                         .map_err(|error| ApiError::bad_request(error.to_string()))?,
                     // Scale has no lists, so every other kind of patch is a merge.
                     _ => polity_merge::patch::merge_patch(&mut scale, &document),
                 }
-                if kind != PatchKind::Json && !named_version {
-                    meta::of_mut(&mut scale).remove("resourceVersion");
-                }
+                forget_live_version(live, &mut scale);
                 self.scaled(live, &scale)
             })
             .await?;

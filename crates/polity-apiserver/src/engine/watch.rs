@@ -21,7 +21,7 @@ use crate::request::query::ListOptions;
 use crate::status::ApiError;
 
 /// W7: how often a quiet stream says how far it has come.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// W7: the last bookmark comes this long before the end.
 const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 

@@ -37,7 +37,7 @@ pub async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, request: Resourc
     let Some(def) = registry.get(&request.group, &request.version, &request.resource).cloned() else {
         return Ok(respond::page_not_found());
     };
-    let Some(subresource) = subresource(&def, &request) else { return Ok(respond::page_not_found()) };
+    let Ok(subresource) = subresource(&def, &request) else { return Ok(respond::page_not_found()) };
     // A namespace is an object at the cluster scope whose URL looks like a folder.
     let namespace = if def.is_namespaced() { request.namespace.as_str() } else { "" };
     if def.is_namespaced() == request.namespace.is_empty() && !is_across_namespaces(&def, &request) && !is_namespace_object(&def, &request) {
@@ -66,15 +66,17 @@ pub async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, request: Resourc
     }
 }
 
-/// The subresource of a request; `None` when the kind has none of that name.
-fn subresource(def: &ResourceDef, request: &ResourceRequest) -> Option<Option<Subresource>> {
+/// A path below an object that its kind does not have.
+struct NoSuchPath;
+
+fn subresource(def: &ResourceDef, request: &ResourceRequest) -> Result<Option<Subresource>, NoSuchPath> {
     if !request.rest.is_empty() {
-        return None;
+        return Err(NoSuchPath);
     }
     if request.subresource.is_empty() {
-        return Some(None);
+        return Ok(None);
     }
-    def.subresources.iter().find(|sub| sub.name() == request.subresource).map(|sub| Some(*sub))
+    def.subresources.iter().find(|sub| sub.name() == request.subresource).map(|sub| Some(*sub)).ok_or(NoSuchPath)
 }
 
 fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {

@@ -93,7 +93,7 @@ pub fn choose(header: Option<&str>) -> Result<Wanted, ApiError> {
 
 /// Chooses how to answer with documents that have one form: JSON, or 406.
 pub fn accepts_json(header: Option<&str>) -> bool {
-    clauses(header).iter().any(|clause| clause.is_json())
+    clauses(header).iter().any(Clause::is_json)
 }
 
 /// The version of aggregated discovery a client wants, or `None` for the plain form.
