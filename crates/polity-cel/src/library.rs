@@ -413,7 +413,7 @@ impl Kind {
             Self::Ints => Type::list(Type::Int),
             Self::Map => Type::map(Type::Dyn, Type::Dyn),
             Self::Query => Type::map(Type::String, Type::list(Type::String)),
-            Self::TypeName => Type::TypeName,
+            Self::TypeName => Type::Kind,
             Self::Optional => Type::optional(Type::Dyn),
             Self::OptionalNamed(name) => Type::optional(Type::Opaque(name)),
             Self::OptionalTexts => Type::optional(Type::list(Type::String)),

@@ -23,7 +23,7 @@ pub(crate) enum Type {
     Object(Arc<BTreeMap<String, Type>>),
     Optional(Arc<Type>),
     /// The type of a type, as in `type(x) == string`.
-    TypeName,
+    Kind,
     /// A type of a library, such as `net.IP`.
     Opaque(&'static str),
 }
@@ -137,7 +137,7 @@ impl fmt::Display for Type {
             Self::Timestamp => "timestamp",
             Self::Duration => "duration",
             Self::Object(_) => "object",
-            Self::TypeName => "type",
+            Self::Kind => "type",
             Self::Opaque(name) => name,
         };
         f.write_str(name)
