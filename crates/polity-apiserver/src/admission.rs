@@ -85,7 +85,10 @@ impl Attributes<'_> {
                     | "MutatingAdmissionPolicyBinding"
             ),
             "authentication.k8s.io" => {
-                matches!(self.resource.resource.as_str(), "tokenreviews" | "selfsubjectreviews")
+                matches!(
+                    self.resource.resource.as_str(),
+                    "tokenreviews" | "selfsubjectreviews"
+                )
             }
             "authorization.k8s.io" => matches!(
                 self.resource.resource.as_str(),
@@ -116,7 +119,12 @@ pub trait Host: Send + Sync {
     fn equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Vec<Served>;
 
     /// Where a port of a Service is ready, or why it is nowhere; see [`endpoints::resolve`].
-    fn endpoints(&self, namespace: &str, service: &str, port: u16) -> Result<Vec<SocketAddr>, String>;
+    fn endpoints(
+        &self,
+        namespace: &str,
+        service: &str,
+        port: u16,
+    ) -> Result<Vec<SocketAddr>, String>;
 
     /// Decodes an object that a webhook patched, prunes and defaults it (AD13).
     fn accept_patched(&self, kind: &GroupVersionKind, object: Value) -> Result<Value, ApiError>;

@@ -3,12 +3,15 @@
 //! Types are inferred as far as they are declared. `dyn` passes every check, so what is refused
 //! here would have failed on every input.
 
+mod comprehension;
+mod operator;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_cel::cel::Value;
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators as op,
+    CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators as op,
 };
 use regex::Regex;
 
@@ -16,9 +19,11 @@ use crate::convert;
 use crate::eval::compile_pattern;
 use crate::expression::{CompileError, Environment};
 use crate::library::{self, Conversion, Function, Native, Overload};
-use crate::node::{Call, Comprehension, ComprehensionKind, Element, Node, Operator};
+use crate::node::{Call, Element, Node};
 use crate::syntax::{pointing_at_text, pointing_behind};
 use crate::types::Type;
+use comprehension::is_lazy;
+use operator::{binary_operator, binary_type};
 
 /// As in cel-go. Evaluation recurses as deep as the tree does.
 const MAX_DEPTH: usize = 250;
@@ -397,156 +402,6 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A macro of one variable, which the parser has already expanded into a loop.
-    fn expanded(&mut self, tree: ComprehensionExpr) -> Checked {
-        let kind = match &tree.accu_init.expr {
-            Expr::Literal(LiteralValue::Boolean(value)) if *value.inner() => ComprehensionKind::All,
-            Expr::Literal(LiteralValue::Boolean(_)) => ComprehensionKind::Exists,
-            Expr::Literal(LiteralValue::Int(_)) => ComprehensionKind::ExistsOne,
-            _ => ComprehensionKind::List,
-        };
-        let Some((filter, body)) = parts_of_step(kind, tree.loop_step) else {
-            return Err(self.refuse("", "unexpected comprehension"));
-        };
-        self.comprehension(kind, tree.iter_range, vec![tree.iter_var], filter, body)
-    }
-
-    fn comprehension(
-        &mut self,
-        kind: ComprehensionKind,
-        range: IdedExpr,
-        variables: Vec<String>,
-        filter: Option<IdedExpr>,
-        body: IdedExpr,
-    ) -> Checked {
-        let (range, range_type) = self.check(range)?;
-        let Some(element) = range_type.element() else {
-            let message = format!(
-                "expression of type '{range_type}' cannot be range of a comprehension (must be list, map, or dynamic)"
-            );
-            return Err(self.refuse("", &message));
-        };
-        let two_variables = variables.len() == 2;
-        let types = match &range_type {
-            _ if !two_variables => vec![element],
-            Type::List(element) => vec![Type::Int, (**element).clone()],
-            Type::Map(entry) => vec![entry.0.clone(), entry.1.clone()],
-            _ => vec![Type::Dyn, Type::Dyn],
-        };
-        let key_type = types[0].clone();
-        let depth = self.locals.len();
-        self.locals.extend(variables.into_iter().zip(types));
-        let filter = filter.map(|filter| self.bool_operand(filter)).transpose()?;
-        let (body, body_type) = self.check(body)?;
-        self.locals.truncate(depth);
-        let result = match kind {
-            ComprehensionKind::All | ComprehensionKind::Exists | ComprehensionKind::ExistsOne => {
-                if !Type::Bool.overlaps(&body_type) {
-                    return Err(
-                        self.refuse("", &format!("expected type 'bool' but found '{body_type}'"))
-                    );
-                }
-                Type::Bool
-            }
-            ComprehensionKind::List => Type::list(body_type),
-            ComprehensionKind::Map => Type::map(key_type, body_type),
-            ComprehensionKind::Entries => body_type,
-        };
-        let comprehension = Comprehension {
-            kind,
-            range,
-            two_variables,
-            filter,
-            body,
-        };
-        Ok((Node::Comprehension(Box::new(comprehension)), result))
-    }
-
-    /// Macros that the parser leaves as calls: their arguments are not evaluated before the call.
-    fn lazy(&mut self, call: CallExpr) -> Checked {
-        let name = call.func_name;
-        let Some(target) = call.target else {
-            return Err(self.refuse(&name, &undeclared(&name)));
-        };
-        let mut args = call.args.into_iter();
-        let n_variables = if matches!(name.as_str(), "optMap" | "optFlatMap" | "sortBy") {
-            1
-        } else {
-            2
-        };
-        let mut variables = Vec::with_capacity(n_variables);
-        for _ in 0..n_variables {
-            match args.next().map(|arg| arg.expr) {
-                Some(Expr::Ident(variable)) => variables.push(variable),
-                _ => return Err(self.refuse(&name, "argument must be a simple name")),
-            }
-        }
-        let kind = match name.as_str() {
-            "optMap" | "optFlatMap" | "sortBy" => None,
-            "all" => Some(ComprehensionKind::All),
-            "exists" => Some(ComprehensionKind::Exists),
-            "transformList" => Some(ComprehensionKind::List),
-            "transformMap" => Some(ComprehensionKind::Map),
-            "transformMapEntry" => Some(ComprehensionKind::Entries),
-            _ => Some(ComprehensionKind::ExistsOne),
-        };
-        let (filter, body) = match (args.next(), args.next()) {
-            (Some(body), None) => (None, body),
-            (filter, Some(body)) => (filter, body),
-            (None, None) => return Err(self.refuse(&name, &undeclared(&name))),
-        };
-        match kind {
-            Some(kind) => self.comprehension(kind, *target, variables, filter, body),
-            None => self.one_local(&name, *target, variables.swap_remove(0), body),
-        }
-    }
-
-    fn one_local(
-        &mut self,
-        name: &str,
-        target: IdedExpr,
-        variable: String,
-        body: IdedExpr,
-    ) -> Checked {
-        let (target, target_type) = self.check(target)?;
-        let local = match (&target_type, name) {
-            (Type::Dyn, _) => Type::Dyn,
-            (Type::List(element), "sortBy") => (**element).clone(),
-            (Type::Optional(inner), "optMap" | "optFlatMap") => (**inner).clone(),
-            (other, _) => return Err(self.no_overload(name, name, &format!("{other}.(dyn, dyn)"))),
-        };
-        self.locals.push((variable, local));
-        let checked = self.check(body);
-        self.locals.pop();
-        let (body, body_type) = checked?;
-        let (operand, body) = (Box::new(target), Box::new(body));
-        Ok(match name {
-            "sortBy" => (
-                Node::SortBy {
-                    list: operand,
-                    key: body,
-                },
-                target_type,
-            ),
-            "optMap" => (
-                Node::OptionalMap {
-                    operand,
-                    body,
-                    flat: false,
-                },
-                Type::optional(body_type),
-            ),
-            _ => (
-                Node::OptionalMap {
-                    operand,
-                    body,
-                    flat: true,
-                },
-                body_type,
-            ),
-        })
-    }
-
     fn function(&mut self, call: CallExpr) -> Checked {
         let (name, target) = match call.target {
             None => (call.func_name, None),
@@ -666,15 +521,6 @@ fn signature(types: &[Type], is_method: bool) -> String {
     }
 }
 
-fn is_lazy(name: &str, n_args: usize) -> bool {
-    match name {
-        "all" | "exists" | "existsOne" | "exists_one" => n_args == 3,
-        "transformList" | "transformMap" | "transformMapEntry" => n_args == 3 || n_args == 4,
-        "optMap" | "optFlatMap" | "sortBy" => n_args == 2,
-        _ => false,
-    }
-}
-
 fn literal_node(literal: &LiteralValue) -> (Node, Type) {
     let (value, kind) = match literal {
         LiteralValue::Boolean(value) => (Value::Bool(*value.inner()), Type::Bool),
@@ -686,101 +532,4 @@ fn literal_node(literal: &LiteralValue) -> (Node, Type) {
         LiteralValue::UInt(value) => (Value::UInt(*value.inner()), Type::Uint),
     };
     (Node::Literal(value), kind)
-}
-
-/// Takes the filter and the body out of the loop step the parser made of a macro.
-fn parts_of_step(kind: ComprehensionKind, step: IdedExpr) -> Option<(Option<IdedExpr>, IdedExpr)> {
-    let Expr::Call(mut call) = step.expr else {
-        return None;
-    };
-    match kind {
-        ComprehensionKind::All | ComprehensionKind::Exists => Some((None, call.args.pop()?)),
-        ComprehensionKind::ExistsOne => Some((None, call.args.into_iter().next()?)),
-        _ if call.func_name == op::CONDITIONAL => {
-            call.args.truncate(2);
-            let append = call.args.pop()?;
-            let (_, body) = parts_of_step(kind, append)?;
-            Some((call.args.pop(), body))
-        }
-        _ => match call.args.pop()?.expr {
-            Expr::List(mut list) => Some((None, list.elements.pop()?)),
-            _ => None,
-        },
-    }
-}
-
-fn binary_operator(name: &str) -> Option<Operator> {
-    Some(match name {
-        op::ADD => Operator::Add,
-        op::SUBSTRACT => Operator::Subtract,
-        op::MULTIPLY => Operator::Multiply,
-        op::DIVIDE => Operator::Divide,
-        op::MODULO => Operator::Modulo,
-        op::EQUALS => Operator::Equals,
-        op::NOT_EQUALS => Operator::NotEquals,
-        op::LESS => Operator::Less,
-        op::LESS_EQUALS => Operator::LessEquals,
-        op::GREATER => Operator::Greater,
-        op::GREATER_EQUALS => Operator::GreaterEquals,
-        op::IN => Operator::In,
-        _ => return None,
-    })
-}
-
-/// The type of a binary operation, or nothing where no overload fits.
-fn binary_type(operator: Operator, left: &Type, right: &Type) -> Option<Type> {
-    use Type::{Double, Duration, Dyn, List, Timestamp};
-    match operator {
-        Operator::Equals | Operator::NotEquals => left.overlaps(right).then_some(Type::Bool),
-        Operator::Less | Operator::LessEquals | Operator::Greater | Operator::GreaterEquals => {
-            left.orders_with(right).then_some(Type::Bool)
-        }
-        Operator::In => match right {
-            Dyn => Some(Type::Bool),
-            List(element) => element.overlaps(left).then_some(Type::Bool),
-            Type::Map(entry) => entry.0.overlaps(left).then_some(Type::Bool),
-            _ => None,
-        },
-        Operator::Add => match (left, right) {
-            (Timestamp, Duration) | (Duration, Timestamp) => Some(Timestamp),
-            (Timestamp, Timestamp) => None,
-            (Timestamp | Duration, Dyn) | (Dyn, Timestamp | Duration | Dyn) => Some(Dyn),
-            (Dyn, other) | (other, Dyn) => is_summable(other).then(|| other.clone()),
-            (List(a), List(b)) => a.overlaps(b).then(|| Type::list(a.join(b))),
-            (a, b) => (a == b && is_summable(a)).then(|| a.clone()),
-        },
-        Operator::Subtract => match (left, right) {
-            (Timestamp, Timestamp) | (Duration, Duration) => Some(Duration),
-            (Timestamp, Duration) => Some(Timestamp),
-            (Timestamp | Duration | Dyn, Dyn) | (Dyn, Timestamp | Duration) => Some(Dyn),
-            _ => number_type(left, right),
-        },
-        Operator::Multiply | Operator::Divide => number_type(left, right),
-        Operator::Modulo => number_type(left, right).filter(|kind| *kind != Double),
-    }
-}
-
-fn is_summable(kind: &Type) -> bool {
-    matches!(
-        kind,
-        Type::Int
-            | Type::Uint
-            | Type::Double
-            | Type::String
-            | Type::Bytes
-            | Type::Duration
-            | Type::List(_)
-    )
-}
-
-fn number_type(left: &Type, right: &Type) -> Option<Type> {
-    match (left, right) {
-        (Type::Dyn, Type::Dyn) => Some(Type::Dyn),
-        (Type::Dyn, kind @ (Type::Int | Type::Uint | Type::Double))
-        | (kind @ (Type::Int | Type::Uint | Type::Double), Type::Dyn) => Some(kind.clone()),
-        (Type::Int, Type::Int) | (Type::Uint, Type::Uint) | (Type::Double, Type::Double) => {
-            Some(left.clone())
-        }
-        _ => None,
-    }
 }

@@ -42,8 +42,16 @@ struct Inner {
 
 #[derive(Debug)]
 enum Target {
-    Url { authority: String, path: String },
-    Service { namespace: String, name: String, port: u16, path: String },
+    Url {
+        authority: String,
+        path: String,
+    },
+    Service {
+        namespace: String,
+        name: String,
+        port: u16,
+        path: String,
+    },
     None,
 }
 
@@ -62,9 +70,16 @@ impl Clients {
     pub(super) fn get_or_make(&self, known: &Self, config: &Value) -> Client {
         let key = config.to_string();
         let find = |clients: &Self| {
-            clients.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+            clients
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(&key)
+                .cloned()
         };
-        let client = find(self).or_else(|| find(known)).unwrap_or_else(|| Client::new(key.clone(), config));
+        let client = find(self)
+            .or_else(|| find(known))
+            .unwrap_or_else(|| Client::new(key.clone(), config));
         self.keep(&client);
         client
     }
@@ -74,26 +89,52 @@ impl Client {
     fn new(key: String, config: &Value) -> Self {
         let target = Target::parse(config);
         let pool = target.server_name().and_then(|server_name| {
-            let bundle = config.get("caBundle").and_then(Value::as_str).unwrap_or_default();
-            let bundle = BASE64_STANDARD.decode(bundle).map_err(|error| format!("caBundle is not base64: {error}"))?;
-            Ok(Pool::new(tls::client_config(&bundle, target.speaks_http2())?, server_name))
+            let bundle = config
+                .get("caBundle")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            let bundle = BASE64_STANDARD
+                .decode(bundle)
+                .map_err(|error| format!("caBundle is not base64: {error}"))?;
+            Ok(Pool::new(
+                tls::client_config(&bundle, target.speaks_http2())?,
+                server_name,
+            ))
         });
         Self(Arc::new(Inner { key, target, pool }))
     }
 
     /// Posts a review. An error is what follows `failed calling webhook "x": `.
-    pub(super) async fn post(&self, host: &dyn Host, body: Vec<u8>, timeout: Duration) -> Result<Bytes, String> {
+    pub(super) async fn post(
+        &self,
+        host: &dyn Host,
+        body: Vec<u8>,
+        timeout: Duration,
+    ) -> Result<Bytes, String> {
         let url = format!("{}?timeout={}s", self.0.target.url(), timeout.as_secs());
-        let answered = tokio::time::timeout(timeout, self.post_until_final(host, Bytes::from(body), &url)).await;
-        let answered = answered.unwrap_or_else(|_| Err(format!("Post {url:?}: context deadline exceeded")));
+        let answered = tokio::time::timeout(
+            timeout,
+            self.post_until_final(host, Bytes::from(body), &url),
+        )
+        .await;
+        let answered =
+            answered.unwrap_or_else(|_| Err(format!("Post {url:?}: context deadline exceeded")));
         answered.map_err(|why| format!("failed to call webhook: {why}"))
     }
 
     /// Asks again for as long as the webhook says when to (AD8a).
-    async fn post_until_final(&self, host: &dyn Host, body: Bytes, url: &str) -> Result<Bytes, String> {
+    async fn post_until_final(
+        &self,
+        host: &dyn Host,
+        body: Bytes,
+        url: &str,
+    ) -> Result<Bytes, String> {
         let mut attempt = 0;
         loop {
-            let response = self.post_once(host, body.clone(), url).await.map_err(|why| format!("Post {url:?}: {why}"))?;
+            let response = self
+                .post_once(host, body.clone(), url)
+                .await
+                .map_err(|why| format!("Post {url:?}: {why}"))?;
             let wait = retry_after(response.status(), response.headers());
             match wait {
                 Some(wait) if attempt < MAX_RETRIES => {
@@ -107,11 +148,18 @@ impl Client {
         }
     }
 
-    async fn post_once(&self, host: &dyn Host, body: Bytes, url: &str) -> Result<Response<Incoming>, String> {
+    async fn post_once(
+        &self,
+        host: &dyn Host,
+        body: Bytes,
+        url: &str,
+    ) -> Result<Response<Incoming>, String> {
         let pool = self.0.pool.as_ref().map_err(Clone::clone)?;
         let path_and_query = &url[self.0.target.origin().len()..];
         let authority = self.0.target.authority(host)?;
-        let uri: Uri = format!("https://{authority}{path_and_query}").parse().map_err(|error| format!("{error}"))?;
+        let uri: Uri = format!("https://{authority}{path_and_query}")
+            .parse()
+            .map_err(|error| format!("{error}"))?;
         let request = Request::builder()
             .method(Method::POST)
             .uri(uri)
@@ -135,7 +183,9 @@ fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 }
 
 async fn read(response: Response<Incoming>) -> Result<Bytes, String> {
-    let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+    let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+        .collect()
+        .await;
     body.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.is::<http_body_util::LengthLimitError>() {
             format!("the answer is larger than {MAX_ANSWER_BYTES} bytes")
@@ -148,25 +198,45 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, String> {
 /// The body of a good answer; what is wrong with any other.
 async fn accepted(response: Response<Incoming>) -> Result<Bytes, String> {
     let status = response.status();
-    let content_type =
-        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let content_type = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
     let body = read(response).await?;
     if !(200..=206).contains(&status.as_u16()) {
         return Err(response::refusal_text(status, &content_type, &body));
     }
     if body.is_empty() {
         let code = status.as_u16();
-        return Err(format!("0-length response with status code: {code} and content type: {content_type}"));
+        return Err(format!(
+            "0-length response with status code: {code} and content type: {content_type}"
+        ));
     }
     Ok(body)
 }
 
 impl Target {
     fn parse(config: &Value) -> Self {
-        let with_slash = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let with_slash = |path: &str| {
+            if path.starts_with('/') {
+                path.to_owned()
+            } else {
+                format!("/{path}")
+            }
+        };
         if let Some(service) = config.get("service").filter(|service| service.is_object()) {
-            let text = |name: &str| service.get(name).and_then(Value::as_str).unwrap_or_default();
-            let port = service.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
+            let text = |name: &str| {
+                service
+                    .get(name)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+            };
+            let port = service
+                .get("port")
+                .and_then(Value::as_u64)
+                .and_then(|port| u16::try_from(port).ok());
             return Self::Service {
                 namespace: text("namespace").to_owned(),
                 name: text("name").to_owned(),
@@ -174,12 +244,20 @@ impl Target {
                 path: with_slash(text("path")),
             };
         }
-        let url = config.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
+        let url = config
+            .get("url")
+            .and_then(Value::as_str)
+            .and_then(|url| Url::parse(url).ok());
         match url {
             Some(url) if url.scheme() == "https" && url.has_host() => {
                 let host = url.host_str().unwrap_or_default();
-                let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-                Self::Url { authority, path: with_slash(url.path()) }
+                let authority = url
+                    .port()
+                    .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+                Self::Url {
+                    authority,
+                    path: with_slash(url.path()),
+                }
             }
             _ => Self::None,
         }
@@ -189,7 +267,12 @@ impl Target {
     fn host(&self) -> String {
         match self {
             Self::Url { authority, .. } => authority.clone(),
-            Self::Service { namespace, name, port, .. } => format!("{name}.{namespace}.svc:{port}"),
+            Self::Service {
+                namespace,
+                name,
+                port,
+                ..
+            } => format!("{name}.{namespace}.svc:{port}"),
             Self::None => String::new(),
         }
     }
@@ -200,7 +283,9 @@ impl Target {
 
     fn url(&self) -> String {
         match self {
-            Self::Url { path, .. } | Self::Service { path, .. } => format!("{}{path}", self.origin()),
+            Self::Url { path, .. } | Self::Service { path, .. } => {
+                format!("{}{path}", self.origin())
+            }
             Self::None => self.origin(),
         }
     }
@@ -209,7 +294,12 @@ impl Target {
     fn authority(&self, host: &dyn Host) -> Result<String, String> {
         match self {
             Self::Url { authority, .. } => Ok(authority.clone()),
-            Self::Service { namespace, name, port, .. } => {
+            Self::Service {
+                namespace,
+                name,
+                port,
+                ..
+            } => {
                 let endpoints = host.endpoints(namespace, name, *port)?;
                 let random = uuid::Uuid::new_v4().as_u128() % endpoints.len().max(1) as u128;
                 let chosen = endpoints.get(random as usize);
@@ -225,10 +315,18 @@ impl Target {
     fn server_name(&self) -> Result<String, String> {
         match self {
             Self::Url { authority, .. } => {
-                let host = authority.parse::<http::uri::Authority>().map_err(|error| error.to_string())?;
-                Ok(host.host().trim_start_matches('[').trim_end_matches(']').to_owned())
+                let host = authority
+                    .parse::<http::uri::Authority>()
+                    .map_err(|error| error.to_string())?;
+                Ok(host
+                    .host()
+                    .trim_start_matches('[')
+                    .trim_end_matches(']')
+                    .to_owned())
             }
-            Self::Service { namespace, name, .. } => Ok(format!("{name}.{namespace}.svc")),
+            Self::Service {
+                namespace, name, ..
+            } => Ok(format!("{name}.{namespace}.svc")),
             Self::None => Err("webhook configuration must have either service or URL".to_owned()),
         }
     }
@@ -238,7 +336,9 @@ impl Target {
         match self.server_name() {
             Ok(name) if matches!(self, Self::Url { .. }) => {
                 name.eq_ignore_ascii_case("localhost")
-                    || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+                    || name
+                        .parse::<std::net::IpAddr>()
+                        .is_ok_and(|address| address.is_loopback())
             }
             _ => false,
         }
@@ -254,12 +354,42 @@ mod tests {
     #[test]
     fn ad8_targets_are_named_as_the_server_names_them() {
         let cases = [
-            (json!({"url": "https://h.example/p?"}), "https://h.example/p", "h.example", false),
-            (json!({"url": "https://127.0.0.1:8443"}), "https://127.0.0.1:8443/", "127.0.0.1", true),
-            (json!({"url": "https://[::1]:8443/x"}), "https://[::1]:8443/x", "::1", true),
-            (json!({"url": "https://LOCALHOST/x"}), "https://localhost/x", "localhost", true),
-            (json!({"service": {"namespace": "n", "name": "s"}}), "https://s.n.svc:443/", "s.n.svc", false),
-            (json!({"service": {"namespace": "n", "name": "s", "path": "/p", "port": 8}}), "https://s.n.svc:8/p", "s.n.svc", false),
+            (
+                json!({"url": "https://h.example/p?"}),
+                "https://h.example/p",
+                "h.example",
+                false,
+            ),
+            (
+                json!({"url": "https://127.0.0.1:8443"}),
+                "https://127.0.0.1:8443/",
+                "127.0.0.1",
+                true,
+            ),
+            (
+                json!({"url": "https://[::1]:8443/x"}),
+                "https://[::1]:8443/x",
+                "::1",
+                true,
+            ),
+            (
+                json!({"url": "https://LOCALHOST/x"}),
+                "https://localhost/x",
+                "localhost",
+                true,
+            ),
+            (
+                json!({"service": {"namespace": "n", "name": "s"}}),
+                "https://s.n.svc:443/",
+                "s.n.svc",
+                false,
+            ),
+            (
+                json!({"service": {"namespace": "n", "name": "s", "path": "/p", "port": 8}}),
+                "https://s.n.svc:8/p",
+                "s.n.svc",
+                false,
+            ),
         ];
         for (config, url, server_name, speaks_http2) in cases {
             let target = Target::parse(&config);
@@ -267,7 +397,12 @@ mod tests {
             assert_eq!(target.server_name().as_deref(), Ok(server_name));
             assert_eq!(target.speaks_http2(), speaks_http2, "{config}");
         }
-        for config in [json!({}), json!(null), json!({"url": "http://x"}), json!({"url": "nonsense"})] {
+        for config in [
+            json!({}),
+            json!(null),
+            json!({"url": "http://x"}),
+            json!({"url": "nonsense"}),
+        ] {
             assert!(Target::parse(&config).server_name().is_err(), "{config}");
         }
     }
@@ -276,11 +411,26 @@ mod tests {
     fn ad8a_only_busy_answers_that_say_when_are_retried() {
         let with = |text: &str| HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
         let second = Some(Duration::from_secs(1));
-        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &with("1")), second);
-        assert_eq!(retry_after(StatusCode::SERVICE_UNAVAILABLE, &with("1")), second);
-        assert_eq!(retry_after(StatusCode::SERVICE_UNAVAILABLE, &with("-5")), Some(Duration::ZERO));
-        assert_eq!(retry_after(StatusCode::SERVICE_UNAVAILABLE, &with("soon")), None);
-        assert_eq!(retry_after(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new()), None);
+        assert_eq!(
+            retry_after(StatusCode::TOO_MANY_REQUESTS, &with("1")),
+            second
+        );
+        assert_eq!(
+            retry_after(StatusCode::SERVICE_UNAVAILABLE, &with("1")),
+            second
+        );
+        assert_eq!(
+            retry_after(StatusCode::SERVICE_UNAVAILABLE, &with("-5")),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(
+            retry_after(StatusCode::SERVICE_UNAVAILABLE, &with("soon")),
+            None
+        );
+        assert_eq!(
+            retry_after(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new()),
+            None
+        );
         assert_eq!(retry_after(StatusCode::OK, &with("1")), None);
         assert_eq!(retry_after(StatusCode::NOT_FOUND, &with("1")), None);
     }

@@ -34,7 +34,11 @@ impl Rule {
     pub(super) fn parse(json: &Value) -> Self {
         let texts = |name: &str| -> Vec<String> {
             let list = json.get(name).and_then(Value::as_array);
-            list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+            list.into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
         };
         let resources = texts("resources")
             .into_iter()
@@ -57,7 +61,8 @@ impl Rule {
     }
 
     fn matches(&self, attributes: &Attributes<'_>, resource: &GroupVersionResource) -> bool {
-        let is_in = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        let is_in =
+            |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         let is_cluster_scoped = attributes.is_namespace() || attributes.namespace.is_empty();
         let in_scope = match self.scope {
             RuleScope::All => true,
@@ -81,8 +86,15 @@ fn matched_version<'a>(
     host: &dyn Host,
     attributes: &Attributes<'a>,
 ) -> Option<(Cow<'a, GroupVersionResource>, Cow<'a, GroupVersionKind>)> {
-    if webhook.rules.iter().any(|rule| rule.matches(attributes, attributes.resource)) {
-        return Some((Cow::Borrowed(attributes.resource), Cow::Borrowed(attributes.kind)));
+    if webhook
+        .rules
+        .iter()
+        .any(|rule| rule.matches(attributes, attributes.resource))
+    {
+        return Some((
+            Cow::Borrowed(attributes.resource),
+            Cow::Borrowed(attributes.kind),
+        ));
     }
     if !webhook.matches_equivalents {
         return None;
@@ -93,11 +105,15 @@ fn matched_version<'a>(
         .filter(|served| served.resource != *attributes.resource)
         .collect();
     // An earlier rule wins over a later one, whatever the version.
-    let found = webhook
-        .rules
-        .iter()
-        .find_map(|rule| equivalents.iter().find(|served| rule.matches(attributes, &served.resource)))?;
-    Some((Cow::Owned(found.resource.clone()), Cow::Owned(found.kind.clone())))
+    let found = webhook.rules.iter().find_map(|rule| {
+        equivalents
+            .iter()
+            .find(|served| rule.matches(attributes, &served.resource))
+    })?;
+    Some((
+        Cow::Owned(found.resource.clone()),
+        Cow::Owned(found.kind.clone()),
+    ))
 }
 
 /// Whether and how a webhook is to be called.
@@ -157,20 +173,33 @@ fn matches_namespace(
         object.and_then(labels_of)
     } else {
         let namespace = host.namespace(attributes.namespace).ok_or_else(|| {
-            ApiError::not_found(ResourceName { group: "", plural: "namespaces" }, attributes.namespace)
+            ApiError::not_found(
+                ResourceName {
+                    group: "",
+                    plural: "namespaces",
+                },
+                attributes.namespace,
+            )
         })?;
         labels_of(&namespace)
     };
     Ok(selector.matches(&labels))
 }
 
-fn matches_labels(webhook: &Webhook, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<bool, ApiError> {
+fn matches_labels(
+    webhook: &Webhook,
+    attributes: &Attributes<'_>,
+    object: Option<&Value>,
+) -> Result<bool, ApiError> {
     let selector = usable(&webhook.object_selector)?;
     if selector.is_everything() {
         return Ok(true);
     }
     let either = [object, attributes.old_object];
-    Ok(either.into_iter().flatten().any(|object| selector.matches(&object.pointer("/metadata/labels"))))
+    Ok(either
+        .into_iter()
+        .flatten()
+        .any(|object| selector.matches(&object.pointer("/metadata/labels"))))
 }
 
 /// Whether the match conditions let the call through. Any false one skips it; failing that, any
@@ -184,18 +213,25 @@ pub(super) fn conditions_hold(
     if webhook.conditions.is_empty() {
         return Ok(true);
     }
-    let bindings = subject.bindings.get_or_init(|| bindings(host, attributes, subject));
+    let bindings = subject
+        .bindings
+        .get_or_init(|| bindings(host, attributes, subject));
     let mut budget = Budget::of(Budget::PER_MATCH);
     let mut errors = Vec::new();
     for condition in &webhook.conditions {
         let result = match &condition.expression {
-            Ok(expression) => expression.evaluate_bool(bindings, &mut budget).map_err(|error| error.to_string()),
+            Ok(expression) => expression
+                .evaluate_bool(bindings, &mut budget)
+                .map_err(|error| error.to_string()),
             Err(error) => Err(error.clone()),
         };
         match result {
             Ok(true) => {}
             Ok(false) => return Ok(false),
-            Err(error) => errors.push(format!("expression '{}' resulted in error: {error}", condition.text)),
+            Err(error) => errors.push(format!(
+                "expression '{}' resulted in error: {error}",
+                condition.text
+            )),
         }
     }
     match errors.as_slice() {
@@ -207,7 +243,10 @@ pub(super) fn conditions_hold(
 }
 
 fn forbidden(attributes: &Attributes<'_>, why: &str) -> ApiError {
-    let resource = ResourceName { group: &attributes.resource.group, plural: &attributes.resource.resource };
+    let resource = ResourceName {
+        group: &attributes.resource.group,
+        plural: &attributes.resource.resource,
+    };
     ApiError::forbidden(resource, attributes.name, why)
 }
 
@@ -217,7 +256,11 @@ fn bindings(host: &dyn Host, attributes: &Attributes<'_>, subject: &Subject<'_>)
         group: attributes.resource.group.clone(),
         resource: attributes.resource.resource.clone(),
         subresource: attributes.subresource.to_owned(),
-        namespace: if attributes.is_namespace() { String::new() } else { attributes.namespace.to_owned() },
+        namespace: if attributes.is_namespace() {
+            String::new()
+        } else {
+            attributes.namespace.to_owned()
+        },
         name: attributes.name.to_owned(),
         field_selector: String::new(),
         label_selector: String::new(),

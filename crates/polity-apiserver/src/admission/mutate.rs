@@ -32,9 +32,15 @@ impl Configs {
         notes: &mut Notes,
     ) -> Result<Mutated, ApiError> {
         if self.mutating.is_empty() || attributes.is_exempt() {
-            return Ok(Mutated { object, changed: false });
+            return Ok(Mutated {
+                object,
+                changed: false,
+            });
         }
-        let managed = object.as_ref().and_then(|object| object.pointer("/metadata/managedFields")).cloned();
+        let managed = object
+            .as_ref()
+            .and_then(|object| object.pointer("/metadata/managedFields"))
+            .cloned();
         let mut run = Run {
             host,
             attributes,
@@ -78,7 +84,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    async fn round(&mut self, configs: &Configs, is_second: bool, notes: &mut Notes) -> Result<(), ApiError> {
+    async fn round(
+        &mut self,
+        configs: &Configs,
+        is_second: bool,
+        notes: &mut Notes,
+    ) -> Result<(), ApiError> {
         for (config_index, config) in configs.mutating.iter().enumerate() {
             for (index, webhook) in config.webhooks.iter().enumerate() {
                 let place = (config_index, index);
@@ -104,7 +115,9 @@ impl<'a> Run<'a> {
 
     /// What the webhook is to be shown, if it is to be called.
     fn subject_for(&mut self, webhook: &Webhook) -> Result<Option<Arc<Subject<'a>>>, ApiError> {
-        let Some(invocation) = matching::matched(webhook, self.host, self.attributes, self.object.as_deref())? else {
+        let Some(invocation) =
+            matching::matched(webhook, self.host, self.attributes, self.object.as_deref())?
+        else {
             return Ok(None);
         };
         let subject = self.subject(invocation);
@@ -114,18 +127,28 @@ impl<'a> Run<'a> {
 
     fn subject(&mut self, invocation: Invocation<'a>) -> Arc<Subject<'a>> {
         let known = self.subjects.iter().find(|subject| {
-            subject.invocation.kind == invocation.kind && subject.invocation.resource == invocation.resource
+            subject.invocation.kind == invocation.kind
+                && subject.invocation.resource == invocation.resource
         });
         if let Some(subject) = known {
             return Arc::clone(subject);
         }
-        let subject = Arc::new(Subject::new(invocation, self.object.as_ref(), self.attributes.old_object));
+        let subject = Arc::new(Subject::new(
+            invocation,
+            self.object.as_ref(),
+            self.attributes.old_object,
+        ));
         self.subjects.push(Arc::clone(&subject));
         subject
     }
 
     /// Calls one webhook; whether it changed the object.
-    async fn ask(&mut self, webhook: &Webhook, subject: &Subject<'a>, notes: &mut Notes) -> Result<bool, ApiError> {
+    async fn ask(
+        &mut self,
+        webhook: &Webhook,
+        subject: &Subject<'a>,
+        notes: &mut Notes,
+    ) -> Result<bool, ApiError> {
         let answered = call(webhook, self.host, self.attributes, subject, true, notes).await;
         let patch = match answered {
             Ok(patch) => patch,
@@ -141,9 +164,16 @@ impl<'a> Run<'a> {
     }
 
     /// AD13: patches the object in the version the webhook saw, then reads it like a client's.
-    fn apply(&mut self, webhook: &Webhook, patch: &Patch, kind: &GroupVersionKind) -> Result<bool, CallFailure> {
+    fn apply(
+        &mut self,
+        webhook: &Webhook,
+        patch: &Patch,
+        kind: &GroupVersionKind,
+    ) -> Result<bool, CallFailure> {
         let operations: Vec<Value> = serde_json::from_slice(&patch.bytes).map_err(|error| {
-            CallFailure::Call(format!("received undecodable patch in webhook response: {error}"))
+            CallFailure::Call(format!(
+                "received undecodable patch in webhook response: {error}"
+            ))
         })?;
         if operations.is_empty() {
             return Ok(false);
@@ -156,15 +186,22 @@ impl<'a> Run<'a> {
             return Err(CallFailure::Refused(ApiError::internal(why)));
         };
         if patch.kind != "JSONPatch" {
-            return Err(CallFailure::Call(format!("unsupported patch type {:?}", patch.kind)));
+            return Err(CallFailure::Call(format!(
+                "unsupported patch type {:?}",
+                patch.kind
+            )));
         }
         let mut patched = in_version(object, &kind.api_version());
-        apply_operations(&mut patched, operations).map_err(|why| CallFailure::Refused(ApiError::internal(why)))?;
+        apply_operations(&mut patched, operations)
+            .map_err(|why| CallFailure::Refused(ApiError::internal(why)))?;
         let own_version = self.attributes.kind.api_version();
         if patched.get("apiVersion").and_then(Value::as_str) == Some(&kind.api_version()) {
             patched = in_version(&patched, &own_version);
         }
-        let accepted = self.host.accept_patched(self.attributes.kind, patched).map_err(CallFailure::Refused)?;
+        let accepted = self
+            .host
+            .accept_patched(self.attributes.kind, patched)
+            .map_err(CallFailure::Refused)?;
         let changed = accepted != **object;
         if changed {
             self.object = Some(Arc::new(accepted));
@@ -175,15 +212,22 @@ impl<'a> Run<'a> {
 }
 
 fn apply_operations(object: &mut Value, operations: Vec<Value>) -> Result<(), String> {
-    if operations.iter().any(|operation| operation.get("op").and_then(Value::as_str) == Some("replace")) {
+    if operations
+        .iter()
+        .any(|operation| operation.get("op").and_then(Value::as_str) == Some("replace"))
+    {
         // The server's own patch library lets `replace` set a member that is not there yet.
         for mut operation in operations {
             let is_new = operation.get("op").and_then(Value::as_str) == Some("replace")
-                && operation.get("path").and_then(Value::as_str).is_some_and(|path| names_new_member(object, path));
+                && operation
+                    .get("path")
+                    .and_then(Value::as_str)
+                    .is_some_and(|path| names_new_member(object, path));
             if is_new {
                 operation["op"] = "add".into();
             }
-            json_patch(object, &Value::Array(vec![operation])).map_err(|error| error.to_string())?;
+            json_patch(object, &Value::Array(vec![operation]))
+                .map_err(|error| error.to_string())?;
         }
         return Ok(());
     }
@@ -192,7 +236,9 @@ fn apply_operations(object: &mut Value, operations: Vec<Value>) -> Result<(), St
 
 /// Whether the path leads to a member that an existing object does not have.
 fn names_new_member(object: &Value, path: &str) -> bool {
-    let parent = path.rsplit_once('/').and_then(|(parent, _)| object.pointer(parent));
+    let parent = path
+        .rsplit_once('/')
+        .and_then(|(parent, _)| object.pointer(parent));
     parent.is_some_and(Value::is_object) && object.pointer(path).is_none()
 }
 
@@ -224,11 +270,19 @@ fn are_usable(managed_fields: &Value) -> bool {
 
 /// AD17: webhooks do not move objects.
 fn check_namespace(attributes: &Attributes<'_>, object: &Value) -> Result<(), ApiError> {
-    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-    let expected = if attributes.is_namespace() { "" } else { attributes.namespace };
+    let namespace = object
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let expected = if attributes.is_namespace() {
+        ""
+    } else {
+        attributes.namespace
+    };
     if namespace == expected {
         return Ok(());
     }
-    let why = "the namespace of the provided object does not match the namespace sent on the request";
+    let why =
+        "the namespace of the provided object does not match the namespace sent on the request";
     Err(ApiError::bad_request(why))
 }

@@ -59,33 +59,66 @@ struct RawObjects {
 }
 
 impl<'a> Subject<'a> {
-    pub(super) fn new(invocation: Invocation<'a>, object: Option<&Arc<Value>>, old_object: Option<&'a Value>) -> Self {
+    pub(super) fn new(
+        invocation: Invocation<'a>,
+        object: Option<&Arc<Value>>,
+        old_object: Option<&'a Value>,
+    ) -> Self {
         let api_version = invocation.kind.api_version();
-        let fits = |object: &Value| object.get("apiVersion").and_then(Value::as_str) == Some(&api_version);
+        let fits =
+            |object: &Value| object.get("apiVersion").and_then(Value::as_str) == Some(&api_version);
         let object = object.map(|object| {
-            if fits(object) { Arc::clone(object) } else { Arc::new(in_version(object, &api_version)) }
+            if fits(object) {
+                Arc::clone(object)
+            } else {
+                Arc::new(in_version(object, &api_version))
+            }
         });
         let old_object = old_object.map(|object| {
-            if fits(object) { Cow::Borrowed(object) } else { Cow::Owned(in_version(object, &api_version)) }
+            if fits(object) {
+                Cow::Borrowed(object)
+            } else {
+                Cow::Owned(in_version(object, &api_version))
+            }
         });
-        Self { invocation, object, old_object, raw: OnceLock::new(), bindings: OnceLock::new() }
+        Self {
+            invocation,
+            object,
+            old_object,
+            raw: OnceLock::new(),
+            bindings: OnceLock::new(),
+        }
     }
 
     fn raw(&self) -> &RawObjects {
         self.raw.get_or_init(|| RawObjects {
-            object: self.object.as_deref().and_then(|object| to_raw_value(object).ok()),
-            old_object: self.old_object.as_deref().and_then(|object| to_raw_value(object).ok()),
+            object: self
+                .object
+                .as_deref()
+                .and_then(|object| to_raw_value(object).ok()),
+            old_object: self
+                .old_object
+                .as_deref()
+                .and_then(|object| to_raw_value(object).ok()),
         })
     }
 
     /// The body of a review.
-    pub(super) fn body(&self, version: ReviewVersion, uid: &str, attributes: &Attributes<'_>) -> Vec<u8> {
+    pub(super) fn body(
+        &self,
+        version: ReviewVersion,
+        uid: &str,
+        attributes: &Attributes<'_>,
+    ) -> Vec<u8> {
         let raw = self.raw();
         let review = Review {
             kind: "AdmissionReview",
             api_version: version.api_version(),
             request: Request {
-                objects: Some(Objects { object: raw.object.as_deref(), old_object: raw.old_object.as_deref() }),
+                objects: Some(Objects {
+                    object: raw.object.as_deref(),
+                    old_object: raw.old_object.as_deref(),
+                }),
                 ..self.request(uid, attributes)
             },
         };
@@ -137,6 +170,7 @@ struct Review<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 struct Request<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     uid: &'a str,
@@ -168,6 +202,7 @@ struct Objects<'a> {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 struct Kind<'a> {
     group: &'a str,
     version: &'a str,
@@ -176,11 +211,16 @@ struct Kind<'a> {
 
 impl<'a> Kind<'a> {
     fn of(kind: &'a GroupVersionKind) -> Self {
-        Self { group: &kind.group, version: &kind.version, kind: &kind.kind }
+        Self {
+            group: &kind.group,
+            version: &kind.version,
+            kind: &kind.kind,
+        }
     }
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 struct Resource<'a> {
     group: &'a str,
     version: &'a str,
@@ -189,7 +229,11 @@ struct Resource<'a> {
 
 impl<'a> Resource<'a> {
     fn of(resource: &'a GroupVersionResource) -> Self {
-        Self { group: &resource.group, version: &resource.version, resource: &resource.resource }
+        Self {
+            group: &resource.group,
+            version: &resource.version,
+            resource: &resource.resource,
+        }
     }
 }
 
@@ -253,28 +297,43 @@ pub(super) fn read_answer(
 ) -> Result<Verdict, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
     let invalid = |why: &str| format!("received invalid webhook response: {why}");
-    let header: Value = serde_json::from_slice(body)
-        .map_err(|error| called(format!("couldn't get version/kind; json parse error: {error}")))?;
+    let header: Value = serde_json::from_slice(body).map_err(|error| {
+        called(format!(
+            "couldn't get version/kind; json parse error: {error}"
+        ))
+    })?;
     if !header.is_object() {
-        return Err(called("couldn't get version/kind; json parse error: the answer is not a JSON object".into()));
+        return Err(called(
+            "couldn't get version/kind; json parse error: the answer is not a JSON object".into(),
+        ));
     }
     check_kind(&header, version).map_err(called)?;
-    let review = AnswerReview::deserialize(&header).map_err(|error| called(format!("json: {error}")))?;
-    let answer = review.response.ok_or_else(|| invalid("webhook response was absent"))?;
+    let review =
+        AnswerReview::deserialize(&header).map_err(|error| called(format!("json: {error}")))?;
+    let answer = review
+        .response
+        .ok_or_else(|| invalid("webhook response was absent"))?;
     let patch = match &answer.patch {
         None => Vec::new(),
-        Some(text) => BASE64_STANDARD.decode(text).map_err(|error| called(illegal_base64(&error)))?,
+        Some(text) => BASE64_STANDARD
+            .decode(text)
+            .map_err(|error| called(illegal_base64(&error)))?,
     };
     if version == ReviewVersion::V1 {
         let answered = answer.uid.as_deref().unwrap_or_default();
         if answered != uid {
-            return Err(invalid(&format!("expected response.uid={uid:?}, got {answered:?}")));
+            return Err(invalid(&format!(
+                "expected response.uid={uid:?}, got {answered:?}"
+            )));
         }
         if review.kind.is_none() && review.api_version.is_none() {
             let expected = "admission.k8s.io/v1, Kind=AdmissionReview";
-            return Err(invalid(&format!("expected webhook response of {expected}, got /, Kind=")));
+            return Err(invalid(&format!(
+                "expected webhook response of {expected}, got /, Kind="
+            )));
         }
-        check_patch(&patch, answer.patch_type.as_deref(), is_mutating).map_err(|why| invalid(&why))?;
+        check_patch(&patch, answer.patch_type.as_deref(), is_mutating)
+            .map_err(|why| invalid(&why))?;
     }
     let patch = (is_mutating && !patch.is_empty()).then(|| Patch {
         bytes: patch,
@@ -291,7 +350,10 @@ pub(super) fn read_answer(
         patch,
         notes: Notes {
             warnings: answer.warnings.unwrap_or_default(),
-            audit_annotations: annotations.into_iter().map(|(key, value)| (format!("{webhook}/{key}"), value)).collect(),
+            audit_annotations: annotations
+                .into_iter()
+                .map(|(key, value)| (format!("{webhook}/{key}"), value))
+                .collect(),
         },
     })
 }
@@ -303,22 +365,32 @@ fn check_kind(header: &Value, version: ReviewVersion) -> Result<(), String> {
     if api_version.is_empty() && kind.is_empty() {
         return Ok(());
     }
-    let known = [ReviewVersion::V1, ReviewVersion::V1beta1].into_iter().find(|known| known.api_version() == api_version);
+    let known = [ReviewVersion::V1, ReviewVersion::V1beta1]
+        .into_iter()
+        .find(|known| known.api_version() == api_version);
     match known {
         Some(answered) if kind == "AdmissionReview" && answered == version => Ok(()),
         Some(_) if kind == "AdmissionReview" => {
             let short = |text: &str| text.rsplit('/').next().unwrap_or_default().to_owned();
             let (from, to) = (short(api_version), short(version.api_version()));
-            Err(format!("converting ({from}.AdmissionReview) to ({to}.AdmissionReview): unknown conversion"))
+            Err(format!(
+                "converting ({from}.AdmissionReview) to ({to}.AdmissionReview): unknown conversion"
+            ))
         }
-        _ => Err(format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\"")),
+        _ => Err(format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )),
     }
 }
 
 fn check_patch(patch: &[u8], kind: Option<&str>, is_mutating: bool) -> Result<(), String> {
     match (is_mutating, patch.is_empty(), kind) {
-        (true, false, None) => Err("webhook returned response.patch but not response.patchType".into()),
-        (true, true, Some(_)) => Err("webhook returned response.patchType but not response.patch".into()),
+        (true, false, None) => {
+            Err("webhook returned response.patch but not response.patchType".into())
+        }
+        (true, true, Some(_)) => {
+            Err("webhook returned response.patchType but not response.patch".into())
+        }
         (true, _, Some("")) => Err("webhook returned invalid response.patchType of \"\"".into()),
         (false, false, _) => Err("validating webhook may not return response.patch".into()),
         (false, _, Some(_)) => Err("validating webhook may not return response.patchType".into()),
@@ -328,7 +400,8 @@ fn check_patch(patch: &[u8], kind: Option<&str>, is_mutating: bool) -> Result<()
 
 fn illegal_base64(error: &base64::DecodeError) -> String {
     let position = match error {
-        base64::DecodeError::InvalidByte(position, _) | base64::DecodeError::InvalidLastSymbol(position, _) => *position,
+        base64::DecodeError::InvalidByte(position, _)
+        | base64::DecodeError::InvalidLastSymbol(position, _) => *position,
         base64::DecodeError::InvalidLength(length) => *length,
         base64::DecodeError::InvalidPadding => 0,
     };
@@ -345,8 +418,12 @@ pub(super) fn refusal(webhook: &str, status: Option<AnswerStatus>) -> ApiError {
         _ if !reason.is_empty() => format!("{denied}: {reason}"),
         _ => format!("{denied} without explanation"),
     };
-    let code = u16::try_from(status.code.unwrap_or_default()).ok().filter(|code| *code >= 400);
-    let code = code.and_then(|code| http::StatusCode::from_u16(code).ok()).unwrap_or(http::StatusCode::BAD_REQUEST);
+    let code = u16::try_from(status.code.unwrap_or_default())
+        .ok()
+        .filter(|code| *code >= 400);
+    let code = code
+        .and_then(|code| http::StatusCode::from_u16(code).ok())
+        .unwrap_or(http::StatusCode::BAD_REQUEST);
     let mut error = ApiError::new(code, &reason, message);
     error.details = status.details.map(Box::new);
     error

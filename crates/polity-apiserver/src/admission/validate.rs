@@ -33,7 +33,10 @@ impl Configs {
             async move {
                 let mut notes = Notes::default();
                 let answered = call(webhook, host, attributes, subject, false, &mut notes).await;
-                if let Err(error) = answered.map(drop).or_else(|failure| failure.settle(webhook)) {
+                if let Err(error) = answered
+                    .map(drop)
+                    .or_else(|failure| failure.settle(webhook))
+                {
                     // The receiver lives as long as the calls do.
                     let _ = sender.send(error);
                 }
@@ -41,7 +44,9 @@ impl Configs {
             }
         }))
         .await;
-        results.into_iter().for_each(|said| notes.add(said));
+        for said in results {
+            notes.add(said);
+        }
         drop(sender);
         refusals.recv().await.map_or(Ok(()), Err)
     }
@@ -56,21 +61,25 @@ fn relevant<'a>(
 ) -> Result<Vec<(&'a Webhook, Arc<Subject<'a>>)>, ApiError> {
     let mut subjects: Vec<Arc<Subject<'a>>> = Vec::new();
     let mut calls = Vec::new();
-    for webhook in configs.validating.iter().flat_map(|config| &config.webhooks) {
-        let Some(invocation) = matching::matched(webhook, host, attributes, object.map(|object| &**object))? else {
+    for webhook in configs
+        .validating
+        .iter()
+        .flat_map(|config| &config.webhooks)
+    {
+        let Some(invocation) =
+            matching::matched(webhook, host, attributes, object.map(|object| &**object))?
+        else {
             continue;
         };
         let known = subjects.iter().find(|subject| {
-            subject.invocation.kind == invocation.kind && subject.invocation.resource == invocation.resource
+            subject.invocation.kind == invocation.kind
+                && subject.invocation.resource == invocation.resource
         });
-        let subject = match known {
-            Some(subject) => Arc::clone(subject),
-            None => {
-                let subject = Arc::new(Subject::new(invocation, object, attributes.old_object));
-                subjects.push(Arc::clone(&subject));
-                subject
-            }
-        };
+        let subject = known.cloned().unwrap_or_else(|| {
+            let subject = Arc::new(Subject::new(invocation, object, attributes.old_object));
+            subjects.push(Arc::clone(&subject));
+            subject
+        });
         if matching::conditions_hold(webhook, host, attributes, &subject)? {
             calls.push((&**webhook, subject));
         }
@@ -95,10 +104,18 @@ impl CallFailure {
             Self::Call(why) => {
                 let why = format!("failed calling webhook {:?}: {why}", webhook.name);
                 if webhook.fails_open {
-                    tracing::warn!(webhook = webhook.name, error = why, "webhook failed, going on without it");
+                    tracing::warn!(
+                        webhook = webhook.name,
+                        error = why,
+                        "webhook failed, going on without it"
+                    );
                     return Ok(());
                 }
-                tracing::warn!(webhook = webhook.name, error = why, "webhook failed, refusing the request");
+                tracing::warn!(
+                    webhook = webhook.name,
+                    error = why,
+                    "webhook failed, refusing the request"
+                );
                 Err(ApiError::internal(why))
             }
         }
@@ -115,7 +132,10 @@ pub(super) async fn call(
     notes: &mut Notes,
 ) -> Result<Option<Patch>, CallFailure> {
     if attributes.dry_run && !webhook.allows_dry_run {
-        let why = format!("admission webhook {:?} does not support dry run", webhook.name);
+        let why = format!(
+            "admission webhook {:?} does not support dry run",
+            webhook.name
+        );
         return Err(CallFailure::Refused(ApiError::bad_request(why)));
     }
     let version = webhook.review_version.ok_or_else(|| {
@@ -124,13 +144,20 @@ pub(super) async fn call(
     })?;
     let uid = Uuid::new_v4().to_string();
     let body = subject.body(version, &uid, attributes);
-    let answer = webhook.client.post(host, body, webhook.timeout).await.map_err(CallFailure::Call)?;
-    let verdict =
-        review::read_answer(&answer, version, &uid, is_mutating, &webhook.name).map_err(CallFailure::Call)?;
+    let answer = webhook
+        .client
+        .post(host, body, webhook.timeout)
+        .await
+        .map_err(CallFailure::Call)?;
+    let verdict = review::read_answer(&answer, version, &uid, is_mutating, &webhook.name)
+        .map_err(CallFailure::Call)?;
     notes.add(verdict.notes);
     if verdict.allowed {
         Ok(verdict.patch)
     } else {
-        Err(CallFailure::Refused(review::refusal(&webhook.name, verdict.status)))
+        Err(CallFailure::Refused(review::refusal(
+            &webhook.name,
+            verdict.status,
+        )))
     }
 }

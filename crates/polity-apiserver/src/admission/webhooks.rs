@@ -1,6 +1,6 @@
 //! The webhook configurations of a cluster, compiled.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,10 @@ pub(super) struct Config {
 
 /// One webhook, ready to be matched and called.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent fields of the API object"
+)]
 pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) client: Client,
@@ -72,11 +76,16 @@ impl Configs {
                 .map(|object| {
                     let name = text(object, "/metadata/name").to_owned();
                     let version = version(object);
-                    let unchanged = known.iter().find(|config| config.name == name && config.version == version);
+                    let unchanged = known
+                        .iter()
+                        .find(|config| config.name == name && config.version == version);
                     match unchanged {
                         // Its clients go on living in the new table, for others to share.
                         Some(config) => {
-                            config.webhooks.iter().for_each(|webhook| clients.keep(&webhook.client));
+                            config
+                                .webhooks
+                                .iter()
+                                .for_each(|webhook| clients.keep(&webhook.client));
                             Arc::clone(config)
                         }
                         None => Arc::new(Config {
@@ -92,7 +101,11 @@ impl Configs {
         };
         let mutating = build("MutatingWebhookConfiguration", &self.mutating);
         let validating = build("ValidatingWebhookConfiguration", &self.validating);
-        Self { mutating, validating, clients }
+        Self {
+            mutating,
+            validating,
+            clients,
+        }
     }
 
     /// Whether there is no webhook at all.
@@ -102,17 +115,26 @@ impl Configs {
 }
 
 fn version(object: &Value) -> (String, String) {
-    (text(object, "/metadata/uid").to_owned(), text(object, "/metadata/resourceVersion").to_owned())
+    (
+        text(object, "/metadata/uid").to_owned(),
+        text(object, "/metadata/resourceVersion").to_owned(),
+    )
 }
 
 fn webhooks(object: &Value, known: &Clients, clients: &Clients) -> Vec<Arc<Webhook>> {
     let list = object.get("webhooks").and_then(Value::as_array);
-    list.into_iter().flatten().map(|webhook| Arc::new(self::webhook(webhook, known, clients))).collect()
+    list.into_iter()
+        .flatten()
+        .map(|webhook| Arc::new(self::webhook(webhook, known, clients)))
+        .collect()
 }
 
 fn webhook(json: &Value, known: &Clients, clients: &Clients) -> Webhook {
     let rules = json.get("rules").and_then(Value::as_array);
-    let seconds = json.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(10);
+    let seconds = json
+        .get("timeoutSeconds")
+        .and_then(Value::as_u64)
+        .unwrap_or(10);
     Webhook {
         name: text(json, "/name").to_owned(),
         client: clients.get_or_make(known, json.get("clientConfig").unwrap_or(&Value::Null)),
@@ -135,7 +157,9 @@ fn webhook(json: &Value, known: &Clients, clients: &Clients) -> Webhook {
 }
 
 fn text<'a>(json: &'a Value, pointer: &str) -> &'a str {
-    json.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    json.pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn selector(json: &Value, field: &str) -> Result<LabelSelector, String> {
@@ -153,7 +177,8 @@ fn conditions(json: &Value) -> Vec<Condition> {
         .flatten()
         .map(|condition| {
             let text = text(condition, "/expression").to_owned();
-            let expression = Expression::compile(&text, &environment, Output::Bool).map_err(|error| error.to_string());
+            let expression = Expression::compile(&text, &environment, Output::Bool)
+                .map_err(|error| error.to_string());
             Condition { text, expression }
         })
         .collect()
@@ -168,15 +193,30 @@ pub fn validate_match_conditions(object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let list = object.get("webhooks").and_then(Value::as_array);
     for (index, webhook) in list.into_iter().flatten().enumerate() {
-        let path = FieldPath::of("webhooks").index(index).child("matchConditions");
-        let conditions = webhook.get("matchConditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let path = FieldPath::of("webhooks")
+            .index(index)
+            .child("matchConditions");
+        let conditions = webhook
+            .get("matchConditions")
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice);
         if conditions.len() > MAX_CONDITIONS {
-            errors.push(FieldError::too_many(&path, conditions.len(), MAX_CONDITIONS));
+            errors.push(FieldError::too_many(
+                &path,
+                conditions.len(),
+                MAX_CONDITIONS,
+            ));
         }
-        let mut names = BTreeMap::new();
+        let mut names = BTreeSet::new();
         // Compiling is not free, so what is too many anyway is not compiled.
         for (index, condition) in conditions.iter().take(MAX_CONDITIONS).enumerate() {
-            validate_condition(condition, &path.index(index), &environment, &mut names, &mut errors);
+            validate_condition(
+                condition,
+                &path.index(index),
+                &environment,
+                &mut names,
+                &mut errors,
+            );
         }
     }
     errors
@@ -186,23 +226,31 @@ fn validate_condition<'a>(
     condition: &'a Value,
     path: &FieldPath,
     environment: &Environment,
-    names: &mut BTreeMap<&'a str, ()>,
+    names: &mut BTreeSet<&'a str>,
     errors: &mut Vec<FieldError>,
 ) {
     let (name, expression) = (text(condition, "/name"), text(condition, "/expression"));
     if expression.trim().is_empty() {
         errors.push(FieldError::required(&path.child("expression"), ""));
     } else if let Err(error) = Expression::compile(expression, environment, Output::Bool) {
-        errors.push(FieldError::invalid(&path.child("expression"), &expression.into(), &error.to_string()));
+        errors.push(FieldError::invalid(
+            &path.child("expression"),
+            &expression.into(),
+            &error.to_string(),
+        ));
     }
     if name.is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
         return;
     }
     if let Err(reasons) = polity_core::name::qualified_name(name) {
-        errors.extend(reasons.iter().map(|why| FieldError::invalid(&path.child("name"), &name.into(), why)));
+        errors.extend(
+            reasons
+                .iter()
+                .map(|why| FieldError::invalid(&path.child("name"), &name.into(), why)),
+        );
     }
-    if names.insert(name, ()).is_some() {
+    if !names.insert(name) {
         errors.push(FieldError::duplicate(&path.child("name"), &name.into()));
     }
 }

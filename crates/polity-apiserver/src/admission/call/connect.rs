@@ -34,7 +34,10 @@ pub(super) struct Pool(Client<Connector, Full<Bytes>>);
 
 impl Pool {
     pub(super) fn new(config: ClientConfig, server_name: String) -> Self {
-        let connector = Connector { config: Arc::new(config), server_name: Arc::from(server_name) };
+        let connector = Connector {
+            config: Arc::new(config),
+            server_name: Arc::from(server_name),
+        };
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
@@ -43,8 +46,14 @@ impl Pool {
     }
 
     /// Sends a request; an error is what Go would have printed.
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
-        self.0.request(request).await.map_err(|error| error_text(&error))
+    pub(super) async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, String> {
+        self.0
+            .request(request)
+            .await
+            .map_err(|error| error_text(&error))
     }
 }
 
@@ -55,13 +64,18 @@ fn error_text(error: &(dyn Error + 'static)) -> String {
         if let Some(connect) = error.downcast_ref::<ConnectError>() {
             return connect.0.clone();
         }
-        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message) {
+        if error
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(hyper::Error::is_incomplete_message)
+        {
             return "EOF".to_owned();
         }
         if let Some(io) = error.downcast_ref::<io::Error>() {
             match io.kind() {
                 io::ErrorKind::UnexpectedEof => return "EOF".to_owned(),
-                io::ErrorKind::ConnectionReset => return "read: connection reset by peer".to_owned(),
+                io::ErrorKind::ConnectionReset => {
+                    return "read: connection reset by peer".to_owned();
+                }
                 _ => {}
             }
         }
@@ -100,13 +114,20 @@ impl Service<Uri> for Connector {
 
 impl Connector {
     async fn connect(&self, uri: &Uri) -> Result<TlsConnection, ConnectError> {
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        let host = uri
+            .host()
+            .unwrap_or_default()
+            .trim_start_matches('[')
+            .trim_end_matches(']');
         let port = uri.port_u16().unwrap_or(443);
         let stream = dial(host, port).await?;
         let server_name = ServerName::try_from(self.server_name.to_string())
             .map_err(|error| ConnectError(format!("tls: {error}")))?;
-        let connected = TlsConnector::from(Arc::clone(&self.config)).connect(server_name, stream).await;
-        let stream = connected.map_err(|error| ConnectError(tls::text(&error, &self.server_name)))?;
+        let connected = TlsConnector::from(Arc::clone(&self.config))
+            .connect(server_name, stream)
+            .await;
+        let stream =
+            connected.map_err(|error| ConnectError(tls::text(&error, &self.server_name)))?;
         Ok(TlsConnection(TokioIo::new(stream)))
     }
 }
@@ -143,18 +164,30 @@ struct TlsConnection(TokioIo<TlsStream<TcpStream>>);
 impl Connection for TlsConnection {
     fn connected(&self) -> Connected {
         let (_, session) = self.0.inner().get_ref();
-        if session.alpn_protocol() == Some(b"h2") { Connected::new().negotiated_h2() } else { Connected::new() }
+        if session.alpn_protocol() == Some(b"h2") {
+            Connected::new().negotiated_h2()
+        } else {
+            Connected::new()
+        }
     }
 }
 
 impl Read for TlsConnection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buf)
     }
 }
 
 impl Write for TlsConnection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }
 

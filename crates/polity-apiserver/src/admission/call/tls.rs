@@ -8,22 +8,31 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
 
 /// Where Linux distributions keep the authorities a machine trusts.
 const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// A TLS configuration that trusts a PEM bundle, or the system's authorities where it is empty.
 pub(super) fn client_config(bundle: &[u8], speaks_http2: bool) -> Result<ClientConfig, String> {
-    let roots = if bundle.is_empty() { system_roots() } else { Arc::new(roots_of(bundle)?) };
+    let roots = if bundle.is_empty() {
+        system_roots()
+    } else {
+        Arc::new(roots_of(bundle)?)
+    };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = if roots.is_empty() {
         Arc::new(NobodyTrusted)
     } else {
-        let usual = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
-            .build()
-            .map_err(|error| format!("unable to load root certificates: {error}"))?;
-        let pinned = CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
+        let usual =
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
+                .build()
+                .map_err(|error| format!("unable to load root certificates: {error}"))?;
+        let pinned = CertificateDer::pem_slice_iter(bundle)
+            .filter_map(Result::ok)
+            .collect();
         Arc::new(Verifier { usual, pinned })
     };
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -32,9 +41,10 @@ pub(super) fn client_config(bundle: &[u8], speaks_http2: bool) -> Result<ClientC
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    config.alpn_protocols = match speaks_http2 {
-        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        false => vec![b"http/1.1".to_vec()],
+    config.alpn_protocols = if speaks_http2 {
+        vec![b"h2".to_vec(), b"http/1.1".to_vec()]
+    } else {
+        vec![b"http/1.1".to_vec()]
     };
     Ok(config)
 }
@@ -42,11 +52,16 @@ pub(super) fn client_config(bundle: &[u8], speaks_http2: bool) -> Result<ClientC
 fn roots_of(bundle: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(bundle) {
-        let certificate = certificate.map_err(|error| format!("unable to load root certificates: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("unable to load root certificates: {error}"))?;
+        let certificate =
+            certificate.map_err(|error| format!("unable to load root certificates: {error}"))?;
+        roots
+            .add(certificate)
+            .map_err(|error| format!("unable to load root certificates: {error}"))?;
     }
     if roots.is_empty() {
-        return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
+        return Err(
+            "unable to load root certificates: unable to parse bytes as PEM block".to_owned(),
+        );
     }
     Ok(roots)
 }
@@ -57,7 +72,9 @@ fn system_roots() -> Arc<RootCertStore> {
     let load = || {
         let mut roots = RootCertStore::empty();
         if let Ok(bundle) = std::fs::read(SYSTEM_ROOTS) {
-            roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&bundle).filter_map(Result::ok));
+            roots.add_parsable_certificates(
+                CertificateDer::pem_slice_iter(&bundle).filter_map(Result::ok),
+            );
         }
         Arc::new(roots)
     };
@@ -81,11 +98,17 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let verified = self.usual.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
         match verified {
-            Err(Error::InvalidCertificate(CertificateError::Other(_) | CertificateError::UnknownIssuer))
-                if self.pinned.iter().any(|pinned| pinned == end_entity) =>
-            {
+            Err(Error::InvalidCertificate(
+                CertificateError::Other(_) | CertificateError::UnknownIssuer,
+            )) if self.pinned.iter().any(|pinned| pinned == end_entity) => {
                 verify_pinned(end_entity, server_name, now)
             }
             other => other,
@@ -122,7 +145,8 @@ fn verify_pinned(
 ) -> Result<ServerCertVerified, Error> {
     let bad = |error| Error::InvalidCertificate(error);
     rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, server_name)?;
-    let parsed = Certificate::from_der(certificate).map_err(|_| bad(CertificateError::BadEncoding))?;
+    let parsed =
+        Certificate::from_der(certificate).map_err(|_| bad(CertificateError::BadEncoding))?;
     let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     if seconds < parsed.not_before().as_second() {
         return Err(bad(CertificateError::NotValidYet));
@@ -168,13 +192,18 @@ impl ServerCertVerifier for NobodyTrusted {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+        rustls::crypto::aws_lc_rs::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
 /// A TLS failure in the words of Go, as far as people know these by heart.
 pub(super) fn text(error: &std::io::Error, server_name: &str) -> String {
-    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+    let Some(tls) = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>())
+    else {
         return match error.kind() {
             std::io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
             std::io::ErrorKind::ConnectionReset => "read: connection reset by peer".to_owned(),
@@ -189,9 +218,13 @@ pub(super) fn text(error: &std::io::Error, server_name: &str) -> String {
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
-        | CertificateError::NotValidYetContext { .. } => "certificate has expired or is not yet valid".to_owned(),
+        | CertificateError::NotValidYetContext { .. } => {
+            "certificate has expired or is not yet valid".to_owned()
+        }
         CertificateError::NotValidForName => format!("certificate is not valid for {server_name}"),
-        CertificateError::NotValidForNameContext { presented, .. } => not_for_name(server_name, presented),
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            not_for_name(server_name, presented)
+        }
         other => other.to_string(),
     };
     format!("tls: failed to verify certificate: x509: {why}")
@@ -201,7 +234,10 @@ fn not_for_name(server_name: &str, presented: &[String]) -> String {
     // They come as `DnsName("a")` and `IpAddress(1.2.3.4)`.
     let names = |kind: &str| -> Vec<String> {
         let inside = |name: &String| {
-            let inner = name.strip_prefix(kind)?.strip_prefix('(')?.strip_suffix(')')?;
+            let inner = name
+                .strip_prefix(kind)?
+                .strip_prefix('(')?
+                .strip_suffix(')')?;
             Some(inner.trim_matches('"').to_owned())
         };
         presented.iter().filter_map(inside).collect()
@@ -209,10 +245,17 @@ fn not_for_name(server_name: &str, presented: &[String]) -> String {
     let is_address = server_name.parse::<std::net::IpAddr>().is_ok();
     let relevant = names(if is_address { "IpAddress" } else { "DnsName" });
     if relevant.is_empty() && is_address {
-        return format!("cannot validate certificate for {server_name} because it doesn't contain any IP SANs");
+        return format!(
+            "cannot validate certificate for {server_name} because it doesn't contain any IP SANs"
+        );
     }
     if relevant.is_empty() {
-        return format!("certificate is not valid for any names, but wanted to match {server_name}");
+        return format!(
+            "certificate is not valid for any names, but wanted to match {server_name}"
+        );
     }
-    format!("certificate is valid for {}, not {server_name}", relevant.join(", "))
+    format!(
+        "certificate is valid for {}, not {server_name}",
+        relevant.join(", ")
+    )
 }
