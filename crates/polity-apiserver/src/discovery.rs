@@ -12,7 +12,12 @@ fn verbs(def: &ResourceDef) -> Vec<&'static str> {
     }
     // C6: nothing new while the definition goes away.
     let terminating = def.custom.as_ref().is_some_and(|custom| custom.is_terminating());
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    let order = if def.is_custom() {
+        ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+    } else {
+        ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    };
+    order
         .into_iter()
         .filter(|verb| *verb != "deletecollection" || !def.flags.no_delete_collection)
         .filter(|verb| !terminating || !matches!(*verb, "create" | "patch" | "update"))

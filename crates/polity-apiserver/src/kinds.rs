@@ -2,6 +2,7 @@
 
 pub mod builtin;
 pub mod create;
+pub mod decode;
 pub mod defaults;
 pub mod events;
 pub mod jsonpath;

@@ -35,12 +35,15 @@ pub struct Renderer {
 impl Renderer {
     pub fn new(def: &Arc<ResourceDef>, wanted: Wanted, query: &Query, now: Timestamp) -> Result<Self, ApiError> {
         let rows = match query.get("includeObject") {
-            "" | "Metadata" => RowObject::Metadata,
             "None" => RowObject::None,
             "Object" => RowObject::Object,
-            other => {
-                return Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}")));
+            other if matches!(wanted.form, Form::Table(_)) && !matches!(other, "" | "Metadata") => {
+                return Err(ApiError::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                     must be 'Metadata', 'Object', 'None', or empty"
+                )));
             }
+            _ => RowObject::Metadata,
         };
         Ok(Self { def: def.clone(), form: wanted.form, rows, heads: def.heads(), now, columns_sent: false })
     }
@@ -73,7 +76,13 @@ impl Renderer {
             metadata["remainingItemCount"] = json!(remaining);
         }
         match self.form {
-            Form::Plain => Ok(self.plain_list(page, &metadata)),
+            Form::Plain => {
+                // Lists of custom resources always show where they go on.
+                if self.def.is_custom() && page.continue_token.is_none() {
+                    metadata["continue"] = json!("");
+                }
+                Ok(self.plain_list(page, &metadata))
+            }
             Form::Partial => Err(ApiError::not_acceptable("you requested PartialObjectMetadata, but the requested object is a list")),
             Form::PartialList => {
                 let items: Vec<Value> = page.items.iter().map(|stored| partial(&self.def.read(stored))).collect();
@@ -183,7 +192,7 @@ impl Renderer {
             None => table::cells(&self.def, object, self.now),
         };
         match self.rows {
-            RowObject::None => json!({"cells": cells}),
+            RowObject::None => json!({"cells": cells, "object": null}),
             RowObject::Object => json!({"cells": cells, "object": object}),
             RowObject::Metadata => {
                 let mut shown = partial(object);

@@ -138,6 +138,39 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).about(resource, "")
     }
 
+    /// U7: a path below a known group that leads to no resource.
+    pub fn no_such_resource() -> Self {
+        Self::bare(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// U8: a built-in resource that does not know the method.
+    pub fn no_such_method() -> Self {
+        Self::bare(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    }
+
+    /// P3: a JSON patch that does not fit its object.
+    pub fn rejected() -> Self {
+        Self::bare(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        )
+    }
+
+    /// An answer that says nothing about the resource: its `details` are there and empty.
+    pub fn bare(code: StatusCode, reason: &str, message: impl Into<String>) -> Self {
+        Self::new(code, reason, message).with_details(Details::default())
+    }
+
+    /// The answer to what a real server did not expect: 500 without a reason.
+    pub fn unexpected(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     /// `{Kind}[.{group}] "{name}" is invalid: {errors}`
     pub fn invalid(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Self {
         let shown = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };

@@ -86,6 +86,27 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
+/// A value as Go's `%v` prints it.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => Num::of(number).shown(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(plain).collect::<Vec<_>>().join(" ")
+        ),
+        Value::Object(map) => {
+            let fields: Vec<_> = map
+                .iter()
+                .map(|(key, value)| format!("{key}:{}", plain(value)))
+                .collect();
+            format!("map[{}]", fields.join(" "))
+        }
+    }
+}
+
 /// A value as a field error shows it: scalars as Go prints them, everything else as JSON.
 pub(crate) fn shown(value: &Value) -> String {
     match value {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::fields::{FieldSet, PathElement, Scalar};
 use crate::schema::{Additional, ListType, MapType, Schema, Type as Kind};
-use crate::text::{Num, float_text, quoted};
+use crate::text::{Num, float_text, plain, quoted};
 
 pub(crate) use compare::{Comparison, compare, equal};
 pub(crate) use merge::merge;
@@ -369,27 +369,6 @@ fn collect(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut F
             }
         }
         _ => {}
-    }
-}
-
-/// A value as Go's `%v` prints it.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => Num::of(number).shown(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!(
-            "[{}]",
-            items.iter().map(plain).collect::<Vec<_>>().join(" ")
-        ),
-        Value::Object(map) => {
-            let fields: Vec<_> = map
-                .iter()
-                .map(|(key, value)| format!("{key}:{}", plain(value)))
-                .collect();
-            format!("map[{}]", fields.join(" "))
-        }
     }
 }
 

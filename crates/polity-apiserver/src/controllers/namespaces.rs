@@ -99,7 +99,7 @@ fn remaining(cluster: &Cluster, kinds: &[Arc<ResourceDef>], namespace: &str) -> 
     let mut remaining = Remaining::default();
     for def in kinds {
         for stored in snapshot.range(&def.bucket, Some(namespace), None) {
-            *remaining.objects.entry(def.resource_name().to_string()).or_default() += 1;
+            *remaining.objects.entry(format!("{}.{}", def.plural, def.gvk.group)).or_default() += 1;
             for finalizer in &stored.index.finalizers {
                 *remaining.finalizers.entry(finalizer.clone()).or_default() += 1;
             }

@@ -36,7 +36,7 @@ fn fill(map: &mut serde_json::Map<String, Value>, field: &str, value: Value) {
 pub fn complete_new(crd: &mut Value) {
     let stored: Vec<&str> = storage_version(crd).into_iter().collect();
     let status = json!({
-        "conditions": [],
+        "conditions": null,
         "acceptedNames": {"plural": "", "kind": ""},
         "storedVersions": stored,
     });
@@ -88,10 +88,13 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 /// Everything that can be wrong with a definition.
 pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    validate_name(crd, &mut errors);
+    if live.is_none() {
+        validate_name(crd, &mut errors);
+    }
     let spec = FieldPath::of("spec");
+    validate_place(crd, &spec, &mut errors);
+    validate_versions(crd, &spec, compiler, &mut errors);
     validate_names(crd, &spec, &mut errors);
-    validate_versions(crd, &spec.child("versions"), compiler, &mut errors);
     validate_conversion(crd, &spec, &mut errors);
     if crd.pointer("/spec/preserveUnknownFields") == Some(&json!(true)) {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
@@ -114,7 +117,7 @@ fn validate_name(crd: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_place(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
     let group = text(crd, "/spec/group");
     let group_field = spec.child("group");
     if group.is_empty() {
@@ -129,11 +132,20 @@ fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
         "" => errors.push(FieldError::required(&spec.child("scope"), "")),
         other => errors.push(FieldError::not_supported(&spec.child("scope"), &json!(other), &["Cluster", "Namespaced"])),
     }
+}
+
+/// C1: every name is there, and every name is a label.
+fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
     let names = spec.child("names");
-    for (field, lower) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
+    let fields = [("plural", false), ("singular", false), ("kind", true), ("listKind", true)];
+    for (field, _) in fields {
+        if text(crd, &format!("/spec/names/{field}")).is_empty() {
+            errors.push(FieldError::required(&names.child(field), ""));
+        }
+    }
+    for (field, lower) in fields {
         let value = text(crd, &format!("/spec/names/{field}"));
         if value.is_empty() {
-            errors.push(FieldError::required(&names.child(field), ""));
             continue;
         }
         let checked = if lower { value.to_lowercase() } else { value.to_owned() };
@@ -158,11 +170,10 @@ fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
 }
 
 /// C3 and each version's own rules.
-fn validate_versions(crd: &Value, field: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
+fn validate_versions(crd: &Value, spec: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
+    let field = &spec.child("versions");
     let all: Vec<&Value> = versions(crd).collect();
-    if all.is_empty() {
-        errors.push(FieldError::required(field, ""));
-    }
+    let common = Common::of(&all);
     let mut seen = BTreeSet::new();
     let mut n_storage = 0;
     for (index, version) in all.iter().enumerate() {
@@ -180,21 +191,69 @@ fn validate_versions(crd: &Value, field: &FieldPath, compiler: &Compiler, errors
             let detail = "can only be set for deprecated versions";
             errors.push(FieldError::invalid(&at.child("deprecationWarning"), &version["deprecationWarning"], detail));
         }
-        validate_schema(version, &at.child("schema").child("openAPIV3Schema"), compiler, errors);
-        validate_subresources(version, &at.child("subresources"), errors);
-        validate_columns(version, &at.child("additionalPrinterColumns"), errors);
-        validate_selectable_fields(version, &at.child("selectableFields"), errors);
+        if !common.schema || version.pointer("/schema/openAPIV3Schema").is_none() {
+            validate_schema(version, &at.child("schema").child("openAPIV3Schema"), compiler, errors);
+        }
+        if !common.subresources {
+            validate_subresources(version, &at.child("subresources"), errors);
+        }
+        if !common.columns {
+            validate_columns(version, &at.child("additionalPrinterColumns"), errors);
+        }
+        if !common.selectable_fields {
+            validate_selectable_fields(version, &at.child("selectableFields"), errors);
+        }
     }
     if n_storage != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(field, &json!(all), detail));
+        let shown = crd.pointer("/spec/versions").unwrap_or(&Value::Null);
+        errors.push(FieldError::invalid(field, shown, detail));
+    }
+    if let Some(first) = all.first() {
+        common.validate(first, spec, compiler, errors);
+    }
+}
+
+/// What all versions have in common. A real server keeps it once, above the versions, and so its
+/// objections name that place.
+struct Common {
+    schema: bool,
+    subresources: bool,
+    columns: bool,
+    selectable_fields: bool,
+}
+
+impl Common {
+    fn of(all: &[&Value]) -> Self {
+        let same = |field: &str| all.iter().all(|version| version.get(field) == all[0].get(field));
+        Self {
+            schema: same("schema"),
+            subresources: same("subresources"),
+            columns: same("additionalPrinterColumns"),
+            selectable_fields: same("selectableFields"),
+        }
+    }
+
+    fn validate(&self, version: &Value, spec: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
+        if self.schema && version.pointer("/schema/openAPIV3Schema").is_some() {
+            validate_schema(version, &spec.child("validation").child("openAPIV3Schema"), compiler, errors);
+        }
+        if self.subresources {
+            validate_subresources(version, &spec.child("subresources"), errors);
+        }
+        if self.columns {
+            validate_columns(version, &spec.child("additionalPrinterColumns"), errors);
+        }
+        if self.selectable_fields {
+            validate_selectable_fields(version, &spec.child("selectableFields"), errors);
+        }
     }
 }
 
 /// C7, C15: the schema is structural and its rules compile.
 fn validate_schema(version: &Value, field: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
     let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
-        errors.push(FieldError::required(field, "schemas are required"));
+        errors.push(FieldError::required(field, ""));
         return;
     };
     let prefixed = |error: FieldError| FieldError {
@@ -232,13 +291,13 @@ fn validate_columns(version: &Value, field: &FieldPath, errors: &mut Vec<FieldEr
     let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
     for (index, column) in columns.into_iter().flatten().enumerate() {
         let at = field.index(index);
-        for name in ["name", "jsonPath"] {
+        for (name, shown) in [("name", "name"), ("jsonPath", "JSONPath")] {
             if text(column, &format!("/{name}")).is_empty() {
-                errors.push(FieldError::required(&at.child(name), ""));
+                errors.push(FieldError::required(&at.child(shown), ""));
             }
         }
         let kind = text(column, "/type");
-        let known = ["integer", "number", "string", "boolean", "date"];
+        let known = ["boolean", "date", "integer", "number", "string"];
         if kind.is_empty() {
             errors.push(FieldError::required(&at.child("type"), ""));
         } else if !known.contains(&kind) {
@@ -246,10 +305,8 @@ fn validate_columns(version: &Value, field: &FieldPath, errors: &mut Vec<FieldEr
             errors.push(FieldError::invalid(&at.child("type"), &json!(kind), &detail));
         }
         let path = text(column, "/jsonPath");
-        if !path.is_empty()
-            && let Err(error) = path.parse::<JsonPath>()
-        {
-            errors.push(FieldError::invalid(&at.child("jsonPath"), &json!(path), &error.to_string()));
+        if !path.is_empty() && path.parse::<JsonPath>().is_err() {
+            errors.push(FieldError::invalid(&at.child("JSONPath"), &json!(path), "must be a simple json path starting with ."));
         }
     }
 }
@@ -312,6 +369,9 @@ fn validate_change(crd: &Value, live: &Value, errors: &mut Vec<FieldError>) {
 fn validate_stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
     let known: BTreeSet<&str> = versions(crd).map(|version| text(version, "/name")).collect();
     let field = FieldPath::of("status").child("storedVersions");
+    if meta::strings(crd.pointer("/status/storedVersions")).is_empty() {
+        errors.push(FieldError::invalid(&field, &Value::Null, "must have at least one stored version"));
+    }
     for (index, stored) in meta::strings(crd.pointer("/status/storedVersions")).into_iter().enumerate() {
         if !known.contains(stored) {
             let detail = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions".replace("v1", stored);

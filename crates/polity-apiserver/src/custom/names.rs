@@ -48,40 +48,51 @@ impl Taken {
         }
     }
 
-    fn conflict(&self, crd: &Value) -> Option<Condition> {
+    /// The names that are free, and what the status says when not all are. Every conflict overwrites the
+    /// one before it, as on a real server.
+    fn judge(&self, crd: &Value) -> (Value, Option<Condition>) {
         let names = &crd["spec"]["names"];
-        let text = |field: &str| names[field].as_str().unwrap_or_default().to_owned();
-        let refuse = |reason: &'static str, name: &str| {
-            Some(Condition { kind: "NamesAccepted", status: false, reason, message: format!("{name:?} is already in use") })
+        let mut accepted = crd["status"]["acceptedNames"].clone();
+        let mut conflict = None;
+        let mut refuse = |reason: &'static str, name: &str| {
+            let message = format!("{name:?} is already in use");
+            conflict = Some(Condition { kind: "NamesAccepted", status: false, reason, message });
         };
-        for (field, reason) in [("plural", "PluralConflict"), ("singular", "SingularConflict")] {
-            if self.resources.contains_key(&text(field)) {
-                return refuse(reason, &text(field));
+        let fields = [
+            ("plural", "PluralConflict", &self.resources),
+            ("singular", "SingularConflict", &self.resources),
+            ("shortNames", "ShortNamesConflict", &self.resources),
+            ("kind", "KindConflict", &self.kinds),
+            ("listKind", "ListKindConflict", &self.kinds),
+        ];
+        for (field, reason, taken) in fields {
+            let wanted: Vec<&str> = match &names[field] {
+                Value::String(name) => vec![name],
+                list => meta::strings(Some(list)),
+            };
+            match wanted.iter().find(|name| taken.contains_key(**name)) {
+                Some(name) => refuse(reason, name),
+                None if names[field].is_null() => {
+                    if let Some(accepted) = accepted.as_object_mut() {
+                        accepted.remove(field);
+                    }
+                }
+                None => accepted[field] = names[field].clone(),
             }
         }
-        if let Some(short) = meta::strings(names.get("shortNames")).into_iter().find(|short| self.resources.contains_key(*short)) {
-            return refuse("ShortNamesConflict", short);
+        if conflict.is_none() {
+            accepted = names.clone();
         }
-        for (field, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
-            if self.kinds.contains_key(&text(field)) {
-                return refuse(reason, &text(field));
-            }
-        }
-        None
+        (accepted, conflict)
     }
 }
 
 /// What the status should say; `None` when it says so already.
 pub fn accept(crd: &Value, taken: &Taken, now: Timestamp) -> Option<Value> {
     let mut next = crd.clone();
-    let conflict = taken.conflict(crd);
+    let (names, conflict) = taken.judge(crd);
     let accepted = conflict.is_none();
-    if accepted {
-        let names = crd["spec"]["names"].clone();
-        if next["status"]["acceptedNames"] != names {
-            next["status"]["acceptedNames"] = names;
-        }
-    }
+    next["status"]["acceptedNames"] = names;
     let condition = conflict.unwrap_or(Condition {
         kind: "NamesAccepted",
         status: true,

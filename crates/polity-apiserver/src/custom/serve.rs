@@ -145,11 +145,11 @@ fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, pla
     let columns = version.get("additionalPrinterColumns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let table = CustomTable::new(columns).map_err(|error| failed(error.to_string()))?;
     let mut subresources = Vec::new();
-    if scale.is_some() {
-        subresources.push(Subresource::Scale);
-    }
     if version.pointer("/subresources/status").is_some() {
         subresources.push(Subresource::Status);
+    }
+    if scale.is_some() {
+        subresources.push(Subresource::Scale);
     }
     let plural = text(&names["plural"]);
     let kind = text(&names["kind"]);

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::prepare::BodyKind;
 use super::{Call, Written, admit, special};
 use crate::admission::Operation;
+use crate::kinds::normalise;
 use crate::object::{encode, meta};
 use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
@@ -21,13 +22,15 @@ impl Call<'_> {
     pub async fn create(&self, body: Decoded, options: &WriteOptions) -> Result<Written, ApiError> {
         let mut object = body.value;
         self.settle_identity(&mut object)?;
-        self.drop_unknown(&mut object, &body.duplicates, options.field_validation, BodyKind::Object)?;
         self.check_types(&object)?;
+        self.drop_unknown(&mut object, &body.duplicates, options.field_validation, BodyKind::Object)?;
         if !meta::resource_version(&object).is_empty() {
-            return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
         }
         if object.get("metadata").is_some() {
-            meta::of_mut(&mut object).remove("managedFields");
+            for field in ["managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+                meta::of_mut(&mut object).remove(field);
+            }
         }
         self.default(&mut object);
         self.track(None, &mut object, options);
@@ -36,9 +39,11 @@ impl Call<'_> {
 
     /// Records who owns which field of a write that is no apply (S12).
     pub fn track(&self, live: Option<&Value>, object: &mut Value, options: &WriteOptions) {
+        // A new object of a typed kind is compared with an empty one, which has some members already.
+        let empty = if live.is_none() { normalise::empty(&self.def.gvk) } else { None };
         apply::track_update(apply::UpdateInput {
             schema: &self.def.schema,
-            live,
+            live: live.or(empty.as_ref()),
             new: object,
             manager: self.manager(options),
             subresource: self.subresource_name(),
@@ -54,16 +59,14 @@ impl Call<'_> {
 
     /// Creates an object whose defaults are set and whose field owners are recorded.
     pub async fn create_tracked(&self, mut object: Value, options: &WriteOptions) -> Result<Written, ApiError> {
-        special::check_namespace(self)?;
+        special::check_namespace(self, meta::name(&object))?;
         if self.def.custom.as_ref().is_some_and(|custom| custom.is_terminating()) {
             let why = "create not allowed while custom resource definition is terminating";
             return Err(ApiError::new(http::StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", why));
         }
         let review = admit::Review { operation: Operation::Create, options, old: None };
         admit::mutate(self, &review, &mut object).await?;
-        if meta::drop_duplicate_owners(&mut object) {
-            self.warnings.add(".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed");
-        }
+        self.drop_duplicate_owners(&mut object);
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let prefix = meta::text(&object, "generateName").to_owned();
         for _ in 0..NAME_ATTEMPTS {
@@ -96,12 +99,25 @@ impl Call<'_> {
             }
             return Ok(Written::Dry(object));
         }
+        self.def.to_storage(&mut object);
         let payload = encode::payload(object.as_object().expect("identity settled: it is an object"));
         let write = Write { key, expect: Expect::Absent, change: Change::Put(payload) };
         match self.cluster.commit(write).await {
             Ok(stored) => Ok(Written::Stored(stored)),
             Err(CommitError::Exists { current }) => Err(self.exists(current.index.is_deleting(), meta::name(&object))),
             Err(error) => Err(commit_failed(&error)),
+        }
+    }
+
+    /// M13
+    fn drop_duplicate_owners(&self, object: &mut Value) {
+        let dropped = meta::drop_duplicate_owners(object);
+        if !dropped.is_empty() {
+            self.warnings.add(format!(
+                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, \
+                 and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+                dropped.join(", ")
+            ));
         }
     }
 

@@ -10,9 +10,10 @@ use super::create::commit_failed;
 use super::list::Page;
 use super::{Call, Stored, admit, special};
 use crate::admission::Operation;
+use crate::kinds::decode;
 use crate::object::{encode, meta};
 use crate::request::query::{ListOptions, Query, WriteOptions, check_dry_run};
-use crate::status::ApiError;
+use crate::status::{ApiError, ResourceName};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -49,12 +50,18 @@ impl DeleteOptions {
                     value[key] = serde_json::from_str(query.get(key)).unwrap_or_else(|_| json!(query.get(key)));
                 }
             }
+            if !value["gracePeriodSeconds"].is_null() {
+                value["gracePeriodSeconds"] = json!(query.integer("gracePeriodSeconds")?);
+            }
             if query.has("dryRun") {
                 value["dryRun"] = json!(query.all("dryRun"));
             }
-            value
+            Ok::<Value, ApiError>(value)
         };
-        let mut value = body.cloned().unwrap_or_else(from_query);
+        let mut value = match body {
+            Some(body) => body.clone(),
+            None => from_query()?,
+        };
         if body.is_some() && query.has("dryRun") && value.get("dryRun").is_none() {
             value["dryRun"] = json!(query.all("dryRun"));
         }
@@ -66,6 +73,10 @@ impl DeleteOptions {
         if !value.is_object() {
             return Err(ApiError::bad_request("the body of a delete must be DeleteOptions"));
         }
+        if let Some(kind) = value.get("kind").and_then(Value::as_str).filter(|kind| !matches!(*kind, "" | "DeleteOptions")) {
+            let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            return Err(ApiError::bad_request(format!("no kind {kind:?} is registered for version {version:?}")));
+        }
         let mut errors = Vec::new();
         let dry_run = match value.get("dryRun") {
             None | Some(Value::Null) => false,
@@ -76,7 +87,10 @@ impl DeleteOptions {
         };
         let grace = match value.get("gracePeriodSeconds") {
             None | Some(Value::Null) => None,
-            Some(seconds) => Some(seconds.as_i64().ok_or_else(|| ApiError::bad_request("gracePeriodSeconds must be an integer"))?),
+            Some(seconds) => Some(seconds.as_i64().ok_or_else(|| ApiError::bad_request(format!(
+                "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+                decode::kind_of(seconds)
+            )))?),
         };
         let orphan_dependents = value.get("orphanDependents").and_then(Value::as_bool);
         let policy = value.get("propagationPolicy").and_then(Value::as_str);
@@ -91,7 +105,7 @@ impl DeleteOptions {
             Some("Background") => Some(Propagation::Background),
             Some("Foreground") => Some(Propagation::Foreground),
             Some(other) => {
-                errors.push(FieldError::not_supported(&field, &json!(other), &["Background", "Foreground", "Orphan", "nil"]));
+                errors.push(FieldError::not_supported(&field, &json!(other), &["Foreground", "Background", "Orphan", "nil"]));
                 None
             }
         };
@@ -156,16 +170,17 @@ impl Call<'_> {
 
     /// E7
     fn check_preconditions(&self, stored: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
-        let conflict = |what: &str, given: &str, found: &str| {
-            let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
-            Err(ApiError::conflict(self.def.resource_name(), self.name, &why))
+        let conflict = |what: &str, given: &str, found: &str, hint: &str| {
+            let why = format!("the {what} in the precondition ({given}) does not match the {what} in record ({found}). {hint}");
+            let kind = ResourceName { group: &self.def.gvk.group, plural: &self.def.gvk.kind };
+            Err(ApiError::conflict(kind, self.name, &why))
         };
         if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != stored.index.uid) {
-            return conflict("UID", uid, &stored.index.uid);
+            return conflict("UID", uid, &stored.index.uid, "The object might have been deleted and then recreated");
         }
         let version = stored.revision.to_string();
         match options.resource_version.as_deref() {
-            Some(given) if given != version => conflict("ResourceVersion", given, &version),
+            Some(given) if given != version => conflict("ResourceVersion", given, &version, "The object might have been modified"),
             _ => Ok(()),
         }
     }
@@ -178,23 +193,31 @@ impl Call<'_> {
         let already = meta::is_deleting(live);
         let pending = !meta::finalizers(&next).is_empty() || special::holds_deletion(&self.def, live);
         if grace == 0 && !pending {
-            if already || special::grace_seconds(&self.def, live, None) > 0 {
-                meta::set(&mut next, "deletionGracePeriodSeconds", json!(0));
+            if already || special::says_goodbye(&self.def) {
+                self.mark_deleted(live, &mut next, 0);
             }
             return (next, true);
         }
         let was = meta::of(live).get("deletionGracePeriodSeconds").and_then(Value::as_i64);
         // A later delete may only shorten the grace.
         if !already || was.is_some_and(|was| grace < was) {
-            let at = self.now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(self.now);
-            if !already && meta::generation(live) > 0 {
-                meta::set(&mut next, "generation", json!(meta::generation(live) + 1));
-            }
-            meta::set(&mut next, "deletionTimestamp", json!(meta::time(at)));
-            meta::set(&mut next, "deletionGracePeriodSeconds", json!(grace));
+            self.mark_deleted(live, &mut next, grace);
             special::deletion_begins(&self.def, &mut next, self.now);
         }
         (next, false)
+    }
+
+    /// M6, G3: when an object goes, and for how long it has been asked to take.
+    fn mark_deleted(&self, live: &Value, next: &mut Value, grace: i64) {
+        let at = self.now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(self.now);
+        meta::set(next, "deletionTimestamp", json!(meta::time(at)));
+        if !special::shows_grace(&self.def) {
+            return;
+        }
+        if !meta::is_deleting(live) && meta::generation(live) > 0 {
+            meta::set(next, "generation", json!(meta::generation(live) + 1));
+        }
+        meta::set(next, "deletionGracePeriodSeconds", json!(grace));
     }
 
     /// L15: deletes what a list would show, one by one; the answer is that list.

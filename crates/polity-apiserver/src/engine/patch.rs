@@ -5,9 +5,10 @@ use polity_core::field::{FieldError, FieldPath};
 use polity_merge::{apply, patch};
 use serde_json::Value;
 
-use super::prepare::BodyKind;
+use super::prepare::{BodyKind, invalid_patch};
 use super::update::Updated;
 use super::{Call, special};
+use crate::kinds::decode;
 use crate::object::meta;
 use crate::request::body;
 use crate::request::query::WriteOptions;
@@ -30,16 +31,11 @@ impl PatchKind {
             Some("application/merge-patch+json") => Ok(Self::Merge),
             Some("application/strategic-merge-patch+json") if !custom => Ok(Self::Strategic),
             Some("application/apply-patch+yaml") => Ok(Self::Apply),
-            _ => {
-                let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
-                if !custom {
-                    accepted.push("application/strategic-merge-patch+json");
-                }
-                Err(ApiError::unsupported_media_type(format!(
-                    "the body of the request was in an unknown format - accepted media types include: {}",
-                    accepted.join(", ")
-                )))
-            }
+            _ if custom => Err(ApiError::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+            _ => Err(ApiError::bare(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")),
         }
     }
 }
@@ -55,17 +51,26 @@ impl Call<'_> {
             let error = FieldError::forbidden(&field, "may not be specified for non-apply patch");
             return Err(ApiError::invalid("PatchOptions", "meta.k8s.io", "", &[error]));
         }
-        let document = body::json(body)?;
-        if kind != PatchKind::Json && !document.value.is_object() {
-            return Err(ApiError::bad_request("the patch must be a JSON object"));
+        let document = match body::json(body) {
+            Err(_) if kind == PatchKind::Merge => return Err(ApiError::bad_request("invalid JSON patch")),
+            other => other?,
+        };
+        let target = match kind {
+            PatchKind::Json => "[]handlers.jsonPatchOp",
+            _ => "map[string]interface {}",
+        };
+        if document.value.is_array() != (kind == PatchKind::Json) {
+            let found = decode::kind_of(&document.value);
+            return Err(ApiError::bad_request(format!("error decoding patch: json: cannot unmarshal {found} into Go value of type {target}")));
         }
         let written = self
             .change(options, |live| {
                 let mut new = self.patched(kind, live, &document.value)?;
                 forget_live_version(live, &mut new);
+                self.check_patched_type(&new)?;
                 self.settle_identity(&mut new)?;
+                self.check_types(&new).map_err(|error| invalid_patch(&new, &error.message))?;
                 self.drop_unknown(&mut new, &document.duplicates, options.field_validation, BodyKind::Patch)?;
-                self.check_patched_types(&new)?;
                 self.default(&mut new);
                 self.check_patched_uid(live, &new)?;
                 Ok(Some(new))
@@ -87,17 +92,19 @@ impl Call<'_> {
                 Ok(new)
             }
             PatchKind::Strategic => {
-                patch::strategic(&self.def.schema, live, document).map_err(ApiError::internal)
+                patch::strategic(&self.def.schema, live, document).map_err(|error| ApiError::unexpected(error.to_string()))
             }
             PatchKind::Apply => unreachable!("apply has its own path"),
         }
     }
 
-    fn check_patched_types(&self, new: &Value) -> Result<(), ApiError> {
-        self.check_types(new).map_err(|error| {
-            let field = FieldError::invalid(&FieldPath::of("patch"), &Value::from("patch"), &error.message);
-            self.invalid(self.name, &[field])
-        })
+    /// A patch makes nothing else of an object.
+    fn check_patched_type(&self, new: &Value) -> Result<(), ApiError> {
+        let unchanged = new["kind"] == self.def.gvk.kind.as_str() && new["apiVersion"] == self.def.gvk.api_version().as_str();
+        if unchanged || self.def.is_custom() {
+            return Ok(());
+        }
+        self.settle_identity(&mut new.clone()).map_err(|error| invalid_patch(new, &error.message))
     }
 
     /// M1: a patch that changes the uid is invalid, where a PUT would be a conflict.
@@ -134,6 +141,7 @@ impl Call<'_> {
         special::authorize_create(self)?;
         let merged = self.merge_applied(None, &document, options)?;
         let mut object = self.complete_applied(merged);
+        self.settle_identity(&mut object)?;
         meta::of_mut(&mut object).remove("resourceVersion");
         Ok((self.create_tracked(object, options).await?, true))
     }
@@ -146,14 +154,20 @@ impl Call<'_> {
             return Err(ApiError::invalid("PatchOptions", "meta.k8s.io", "", &[error]));
         }
         let decoded = body::yaml(body)?;
-        let mut document = decoded.value;
-        for (key, expected) in [("apiVersion", self.def.gvk.api_version()), ("kind", self.def.gvk.kind.clone())] {
-            let given = document.get(key).and_then(Value::as_str).unwrap_or_default();
-            if given != expected {
-                return Err(ApiError::bad_request(format!("the apply body must have {key} {expected:?}, as the URL says, and has {given:?}")));
-            }
+        let document = decoded.value;
+        if !document.is_object() {
+            return Err(ApiError::bad_request(format!(
+                "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                decode::kind_of(&document)
+            )));
         }
-        self.settle_identity(&mut document)?;
+        let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("apiVersion") != self.def.gvk.api_version() || text("kind") != self.def.gvk.kind {
+            let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+            return Err(ApiError::bad_request(format!("invalid object type: {group}/{version}, Kind={}", text("kind"))));
+        }
+        // Checked only: what the body leaves out is not the manager's to fill in.
+        self.settle_identity(&mut document.clone())?;
         if !decoded.duplicates.is_empty() {
             self.drop_unknown(&mut document.clone(), &decoded.duplicates, options.field_validation, BodyKind::Object)?;
         }
@@ -196,8 +210,7 @@ pub(super) fn forget_live_version(live: &Value, new: &mut Value) {
 fn json_patch_failed(error: &patch::JsonPatchError) -> ApiError {
     match error {
         patch::JsonPatchError::TooManyOperations(_) => ApiError::too_large(error.to_string()),
-        patch::JsonPatchError::Malformed(_) => ApiError::bad_request(error.to_string()),
-        _ => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("the server rejected our request due to an error in our request: {error}")),
+        _ => ApiError::rejected(),
     }
 }
 

@@ -1,9 +1,7 @@
 //! What every write goes through before it is stored: type, place, unknown fields, defaults,
 //! system metadata, generation, status separation, validation.
 
-use std::borrow::Cow;
-
-use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
+use polity_core::field::{FieldError, FieldPath};
 use polity_core::name;
 use polity_merge::schema;
 use serde_json::{Value, json};
@@ -11,7 +9,7 @@ use uuid::Uuid;
 
 use super::{Call, special};
 use crate::custom;
-use crate::kinds::{GenerationRule, Subresource, create, defaults, normalise, validation};
+use crate::kinds::{GenerationRule, Subresource, create, decode, defaults, normalise, validation};
 use crate::object::meta;
 use crate::request::query::FieldValidation;
 use crate::status::ApiError;
@@ -28,14 +26,23 @@ pub enum BodyKind {
 impl Call<'_> {
     /// M9, M17: the body must be of the kind, in the namespace and of the name the URL says; what it leaves out is filled in.
     pub fn settle_identity(&self, object: &mut Value) -> Result<(), ApiError> {
-        if !object.is_object() {
-            return Err(self.cannot_handle(&self.def.gvk.kind, "json: cannot unmarshal the body into an object"));
+        // Go decodes a null into an object without members.
+        if object.is_null() && !self.def.is_custom() {
+            *object = json!({});
         }
-        if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
-            return Err(self.cannot_handle(
-                &self.def.gvk.kind,
-                "json: cannot unmarshal into Go struct field ObjectMeta.metadata of type v1.ObjectMeta",
-            ));
+        if !object.is_object() || ["apiVersion", "kind"].iter().any(|key| object.get(*key).is_some_and(|text| !text.is_string() && !text.is_null())) {
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get version/kind",
+                self.def.gvk.kind
+            )));
+        }
+        if let Some(metadata) = object.get("metadata").filter(|metadata| !metadata.is_object() && !metadata.is_null()) {
+            let why = format!(
+                "json: cannot unmarshal {} into Go struct field {}.metadata of type v1.ObjectMeta",
+                decode::kind_of(metadata),
+                self.def.gvk.kind
+            );
+            return Err(self.cannot_handle(&self.def.gvk.version, &self.def.gvk.kind, &why));
         }
         self.settle_type(object)?;
         self.settle_name(object)?;
@@ -50,16 +57,18 @@ impl Call<'_> {
             let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
             return Err(ApiError::bad_request(format!("Object '{missing}' is missing in the body")));
         }
-        if !kind.is_empty() && kind != self.def.gvk.kind {
-            return Err(self.cannot_handle(
-                &kind,
-                &format!("the kind in the data ({kind}) does not match the expected kind ({})", self.def.gvk.kind),
-            ));
-        }
         if !api_version.is_empty() && api_version != expected {
-            return Err(ApiError::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-            )));
+            if self.def.is_custom() {
+                return Err(ApiError::bad_request(format!(
+                    "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+                )));
+            }
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            let why = format!("no kind {kind:?} is registered for version {api_version:?}");
+            return Err(self.cannot_handle(version, &kind, &why));
+        }
+        if !kind.is_empty() && kind != self.def.gvk.kind {
+            return Err(self.wrong_kind(object, &kind));
         }
         object["apiVersion"] = json!(expected);
         object["kind"] = json!(self.def.gvk.kind);
@@ -98,11 +107,22 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// A body of another kind: of no use to a typed kind, merely invalid for a custom resource.
+    fn wrong_kind(&self, object: &Value, kind: &str) -> ApiError {
+        if self.def.is_custom() {
+            let detail = format!("must be {}", self.def.gvk.kind);
+            let error = FieldError::invalid(&FieldPath::of("kind"), &json!(kind), &detail);
+            return ApiError::invalid(kind, &self.def.gvk.group, meta::name(object), &[error]);
+        }
+        let why = format!("the kind in the data ({kind}) does not match the expected kind ({})", self.def.gvk.kind);
+        self.cannot_handle(&self.def.gvk.version, kind, &why)
+    }
+
     /// `{kind} in version "{v}" cannot be handled as a {Kind}: {why}`
-    fn cannot_handle(&self, kind: &str, why: &str) -> ApiError {
+    fn cannot_handle(&self, version: &str, kind: &str, why: &str) -> ApiError {
         ApiError::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}: {why}",
-            self.def.gvk.version, self.def.gvk.kind
+            "{kind} in version {version:?} cannot be handled as a {}: {why}",
+            self.def.gvk.kind
         ))
     }
 
@@ -134,12 +154,8 @@ impl Call<'_> {
         }
         let why = format!("strict decoding error: {}", findings.join(", "));
         match body {
-            BodyKind::Object => Err(self.cannot_handle(&self.def.gvk.kind, &why)),
-            BodyKind::Patch => {
-                let error = FieldError::invalid(&FieldPath::of("patch"), &object.clone(), &why);
-                let error = FieldError { message: format!("Invalid value: \"{}\": {why}", "patch"), ..error };
-                Err(self.invalid(self.name, &[error]))
-            }
+            BodyKind::Object => Err(self.cannot_handle(&self.def.gvk.version, &self.def.gvk.kind, &why)),
+            BodyKind::Patch => Err(invalid_patch(object, &why)),
         }
     }
 
@@ -149,16 +165,8 @@ impl Call<'_> {
         if self.def.is_custom() {
             return Ok(());
         }
-        let wrong = schema::validate(&self.def.schema, &without_nulls(object))
-            .into_iter()
-            .find(|error| error.kind == FieldErrorKind::TypeInvalid);
-        match wrong {
-            None => Ok(()),
-            Some(error) => Err(self.cannot_handle(
-                &self.def.gvk.kind,
-                &format!("json: cannot unmarshal {error}"),
-            )),
-        }
+        decode::check(&self.def.gvk, object)
+            .map_err(|why| self.cannot_handle(&self.def.gvk.version, &self.def.gvk.kind, &why))
     }
 
     /// Fills in what the kind's defaulting fills in.
@@ -279,6 +287,7 @@ impl Call<'_> {
     pub fn validate(&self, object: &Value, live: Option<&Value>) -> Result<(), ApiError> {
         let mut errors = Vec::new();
         if live.is_none() {
+            errors.extend(self.prefix_errors(meta::text(object, "generateName")));
             errors.extend(self.name_errors(meta::name(object)));
         }
         errors.extend(meta::validate(object, live));
@@ -293,6 +302,20 @@ impl Call<'_> {
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(self.invalid(meta::name(object), &errors)) }
+    }
+
+    fn prefix_errors(&self, prefix: &str) -> Vec<FieldError> {
+        if prefix.is_empty() {
+            return Vec::new();
+        }
+        let field = FieldPath::of("metadata").child("generateName");
+        let check = if self.def.is_custom() {
+            name::dns_subdomain(&name::mask_trailing_dash(prefix))
+        } else {
+            validation::validate_name(&self.def.gvk, prefix, true)
+        };
+        let wrong = check.err().unwrap_or_default();
+        wrong.into_iter().map(|detail| FieldError::invalid(&field, &json!(prefix), &detail)).collect()
     }
 
     fn name_errors(&self, name: &str) -> Vec<FieldError> {
@@ -310,35 +333,10 @@ impl Call<'_> {
     }
 }
 
-/// The value as a decoder of typed objects reads it.
-fn without_nulls(value: &Value) -> Cow<'_, Value> {
-    fn has_null(value: &Value) -> bool {
-        match value {
-            Value::Null => true,
-            Value::Array(items) => items.iter().any(has_null),
-            Value::Object(members) => members.values().any(has_null),
-            _ => false,
-        }
-    }
-    fn drop_nulls(value: &mut Value) {
-        match value {
-            Value::Array(items) => {
-                items.retain(|item| !item.is_null());
-                items.iter_mut().for_each(drop_nulls);
-            }
-            Value::Object(members) => {
-                members.retain(|_, member| !member.is_null());
-                members.values_mut().for_each(drop_nulls);
-            }
-            _ => {}
-        }
-    }
-    if !has_null(value) {
-        return Cow::Borrowed(value);
-    }
-    let mut value = value.clone();
-    drop_nulls(&mut value);
-    Cow::Owned(value)
+/// F3: the objection to what a patch made of the object, which speaks of no kind and no name.
+pub fn invalid_patch(object: &Value, why: &str) -> ApiError {
+    let shown = Value::String(object.to_string());
+    ApiError::invalid("", "", "", &[FieldError::invalid(&FieldPath::of("patch"), &shown, why)])
 }
 
 fn immutable_metadata(object: &Value, live: &Value) -> Vec<FieldError> {

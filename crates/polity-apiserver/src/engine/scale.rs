@@ -108,6 +108,17 @@ impl Call<'_> {
         }
     }
 
+    fn negative_replicas(&self, paths: &ScalePaths, replicas: i64) -> ApiError {
+        if self.def.is_custom() {
+            let field = FieldPath::of(&format!(".{}", paths.spec_replicas.join(".")));
+            let error = polity_core::FieldError::invalid(&field, &json!(replicas), "should be a non-negative integer");
+            return self.invalid(self.name, &[error]);
+        }
+        let field = FieldPath::of("spec").child("replicas");
+        let error = polity_core::FieldError::invalid(&field, &json!(replicas), "must be greater than or equal to 0");
+        ApiError::invalid("Scale", "autoscaling", self.name, &[error])
+    }
+
     /// The object with the replicas of a Scale.
     pub(super) fn scaled(&self, live: &Value, scale: &Value) -> Result<Option<Value>, ApiError> {
         let paths = self.def.scale_paths().ok_or_else(|| self.not_found())?;
@@ -116,9 +127,7 @@ impl Call<'_> {
             Some(value) => value.as_i64().ok_or_else(|| ApiError::bad_request("spec.replicas must be an integer"))?,
         };
         if replicas < 0 {
-            let field = FieldPath::of("spec").child("replicas");
-            let error = polity_core::FieldError::invalid(&field, &json!(replicas), "must be greater than or equal to 0");
-            return Err(ApiError::invalid("Scale", "autoscaling", self.name, &[error]));
+            return Err(self.negative_replicas(&paths, replicas));
         }
         let mut new = live.clone();
         set(&mut new, &paths.spec_replicas, json!(replicas));

@@ -27,7 +27,7 @@ impl Selection {
         let labels: LabelSelector = options
             .label_selector
             .parse()
-            .map_err(|error| ApiError::bad_request(format!("unable to parse requirement: {error}")))?;
+            .map_err(|error| ApiError::bad_request(format!("{error}")))?;
         let fields: FieldSelector = options
             .field_selector
             .parse()

@@ -32,7 +32,7 @@ fn is_crd(def: &ResourceDef) -> bool {
 }
 
 /// NS3, NS4: objects are created only in namespaces that exist and stay.
-pub fn check_namespace(call: &Call<'_>) -> Result<(), ApiError> {
+pub fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     if !call.def.is_namespaced() || call.def.flags.create_only {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub fn check_namespace(call: &Call<'_>) -> Result<(), ApiError> {
         return Ok(());
     }
     let why = format!("unable to create new content in namespace {} because it is being terminated", call.namespace);
-    let mut error = ApiError::forbidden(call.def.resource_name(), call.name, &why);
+    let mut error = ApiError::forbidden(call.def.resource_name(), name, &why);
     if let Some(details) = &mut error.details {
         details.causes = vec![Cause {
             reason: "NamespaceTerminating".into(),
@@ -144,7 +144,19 @@ pub fn grace_seconds(def: &ResourceDef, live: &Value, asked: Option<i64>) -> i64
 
 /// Whether something besides `metadata.finalizers` keeps the object from going.
 pub fn holds_deletion(def: &ResourceDef, live: &Value) -> bool {
-    is_namespace(def) && !meta::strings(live.pointer("/spec/finalizers")).is_empty()
+    (is_namespace(def) && !meta::strings(live.pointer("/spec/finalizers")).is_empty())
+        // Its finalizer comes with the deletion.
+        || (is_crd(def) && !meta::is_deleting(live))
+}
+
+/// Whether deletion is a matter of time for this kind; for the others the grace is not shown.
+pub fn shows_grace(def: &ResourceDef) -> bool {
+    !is_namespace(def) && !is_crd(def)
+}
+
+/// Whether even an object that goes at once is shown as one that is being deleted.
+pub fn says_goodbye(def: &ResourceDef) -> bool {
+    is(def, "", "Pod")
 }
 
 /// What a kind shows when its deletion begins.

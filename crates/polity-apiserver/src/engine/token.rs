@@ -15,7 +15,8 @@ pub struct Token {
     pub name: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Wire {
     v: String,
     rv: i64,
@@ -34,12 +35,12 @@ impl Token {
     }
 
     pub fn decode(text: &str) -> Result<Self, ApiError> {
-        let broken = || ApiError::bad_request("continue key is not valid: the token cannot be decoded");
+        let broken = || ApiError::bad_request("invalid continue token: continue key is not valid: it cannot be decoded");
         let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| broken())?;
         let wire: Wire = serde_json::from_slice(&json).map_err(|_| broken())?;
         if wire.v != "meta.k8s.io/v1" {
             return Err(ApiError::bad_request(format!(
-                "continue key is not valid: server does not recognize this encoded version {:?}",
+                "invalid continue token: continue key is not valid: server does not recognize this encoded version {}",
                 wire.v
             )));
         }

@@ -26,8 +26,8 @@ impl Call<'_> {
     pub async fn update(&self, body: Decoded, options: &WriteOptions) -> Result<Updated, ApiError> {
         let mut object = body.value;
         self.settle_identity(&mut object)?;
-        self.drop_unknown(&mut object, &body.duplicates, options.field_validation, BodyKind::Object)?;
         self.check_types(&object)?;
+        self.drop_unknown(&mut object, &body.duplicates, options.field_validation, BodyKind::Object)?;
         self.default(&mut object);
         let exists = self.cluster.store().current().get(&self.key()).is_some();
         if !exists {
@@ -56,7 +56,8 @@ impl Call<'_> {
         }
         let field = FieldPath::of("metadata").child("resourceVersion");
         let error = FieldError::invalid(&field, &json!(0), "must be specified for an update");
-        Err(self.invalid(meta::name(object), &[error]))
+        // A real server speaks of the resource here, not of the kind.
+        Err(ApiError::invalid(&self.def.plural, &self.def.gvk.group, meta::name(object), &[error]))
     }
 
     /// Changes the stored object by a function of it, starting again when a race is lost.
@@ -98,6 +99,9 @@ impl Call<'_> {
         let wanted = meta::resource_version(&new).to_owned();
         let unconditional = wanted.is_empty() || wanted == "0";
         if !unconditional && wanted != stored.revision.to_string() {
+            if wanted.parse::<u64>().is_err() {
+                return Err(ApiError::unexpected(format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax")));
+            }
             return Err(self.modified());
         }
         let uid = meta::uid(&new);
@@ -160,6 +164,7 @@ impl Call<'_> {
         match self.subresource {
             Some(Subresource::Status) => "status",
             Some(Subresource::Scale) => "scale",
+            Some(Subresource::Finalize) => "finalize",
             _ => "",
         }
     }

@@ -177,7 +177,7 @@ impl Stream {
     }
 
     fn push_bookmark(&mut self, revision: Revision, initial_end: bool) {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

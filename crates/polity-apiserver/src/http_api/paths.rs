@@ -23,12 +23,19 @@ pub fn answer(cluster: &Arc<Cluster>, incoming: &Incoming, path: &str, metrics: 
     if let Some(response) = health::answer(incoming, path, &cluster.health()) {
         return Ok(response);
     }
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
     if !matches!(incoming.parts.method, Method::GET | Method::HEAD) {
-        return Ok(respond::page_not_found());
+        return match segments.first() {
+            Some(&("api" | "apis" | "version")) => Err(ApiError::no_such_method()),
+            _ => Ok(respond::page_not_found()),
+        };
     }
+    let segments = match segments.as_slice() {
+        [head @ .., ""] => head,
+        all => all,
+    };
     let registry = cluster.registry();
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    let found: Option<Value> = match segments.as_slice() {
+    let found: Option<Value> = match segments {
         ["api" | "apis"] => return discovery_root(cluster, incoming, segments[0] == "api", pretty),
         ["api", version] => discovery::resource_list(&registry, "", version),
         ["apis", group] => discovery::group(&registry, group),
@@ -43,9 +50,9 @@ pub fn answer(cluster: &Arc<Cluster>, incoming: &Incoming, path: &str, metrics: 
         _ => None,
     };
     Ok(match found {
-        None => respond::page_not_found(),
+        None => return respond::nothing_at(path),
         Some(_) if !accept::accepts_json(incoming.header(ACCEPT)) => {
-            return Err(ApiError::not_acceptable("only the following media types are accepted: application/json"));
+            return Err(accept::not_acceptable());
         }
         Some(value) => respond::value(StatusCode::OK, &value, pretty),
     })
@@ -67,7 +74,7 @@ fn discovery_root(cluster: &Cluster, incoming: &Incoming, core: bool, pretty: bo
     let registry = cluster.registry();
     let Some(wanted) = accept::discovery_version(incoming.header(ACCEPT)) else {
         if !accept::accepts_json(incoming.header(ACCEPT)) {
-            return Err(ApiError::not_acceptable("only the following media types are accepted: application/json"));
+            return Err(accept::not_acceptable());
         }
         let address = incoming.header(HOST).unwrap_or_default();
         let value = if core { discovery::api_versions(address) } else { discovery::group_list(&registry) };

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
+use polity_core::name;
 use polity_store::Revision;
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ use crate::render::Renderer;
 use crate::request::accept;
 use crate::request::body;
 use crate::request::path::ResourceRequest;
-use crate::request::query::{ListOptions, WriteOptions};
+use crate::request::query::{ListOptions, WriteOptions, not_a_version};
 use crate::status::ApiError;
 
 /// Everything a handler of a resource request needs.
@@ -35,13 +36,16 @@ pub struct Context<'a> {
 pub async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, request: ResourceRequest, user: &UserInfo, warnings: &Warnings) -> Result<Response<Body>, ApiError> {
     let registry = cluster.registry();
     let Some(def) = registry.get(&request.group, &request.version, &request.resource).cloned() else {
-        return Ok(respond::page_not_found());
+        return respond::nothing_at(&incoming.path);
     };
-    let Ok(subresource) = subresource(&def, &request) else { return Ok(respond::page_not_found()) };
+    let Ok(subresource) = subresource(&def, &request) else { return respond::nothing_at(&incoming.path) };
     // A namespace is an object at the cluster scope whose URL looks like a folder.
     let namespace = if def.is_namespaced() { request.namespace.as_str() } else { "" };
     if def.is_namespaced() == request.namespace.is_empty() && !is_across_namespaces(&def, &request) && !is_namespace_object(&def, &request) {
-        return Ok(respond::page_not_found());
+        return respond::nothing_at(&incoming.path);
+    }
+    if let Err(why) = name::path_segment(&request.name) {
+        return Err(ApiError::bad_request(format!("Name parameter invalid: {:?}: {}", request.name, why.join(";"))));
     }
     if let Some(warning) = def.custom.as_ref().and_then(|custom| custom.deprecation_warning.as_ref()) {
         warnings.add(warning);
@@ -101,6 +105,7 @@ impl Context<'_> {
             ("list", None) => self.list().await,
             ("watch", None) => self.watch().await,
             ("create", None) if self.call.name.is_empty() && !(def.is_namespaced() && self.call.namespace.is_empty()) => self.create().await,
+            ("update" | "patch", _) if self.call.name.is_empty() => Err(self.not_supported()),
             ("update", _) => self.update().await,
             ("patch", None | Some(Subresource::Status)) => self.patch().await,
             ("delete", None) => self.delete().await,
@@ -111,7 +116,11 @@ impl Context<'_> {
 
     /// U8
     pub fn not_supported(&self) -> ApiError {
-        ApiError::method_not_allowed(self.call.def.resource_name(), self.verb)
+        if self.call.def.is_custom() {
+            ApiError::method_not_allowed(self.call.def.resource_name(), self.verb)
+        } else {
+            ApiError::no_such_method()
+        }
     }
 
     fn renderer(&self) -> Result<(Renderer, bool), ApiError> {
@@ -124,7 +133,7 @@ impl Context<'_> {
         let (renderer, pretty) = self.renderer()?;
         let version = self.incoming.query.get("resourceVersion");
         if !matches!(version, "" | "0") {
-            let wanted = version.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version {version:?}")))?;
+            let wanted = version.parse().map_err(|_| ApiError::unexpected(not_a_version(version)))?;
             self.call.reach(Revision(wanted)).await?;
         }
         Ok(respond::json(StatusCode::OK, renderer.object(&self.call.live()?)?, pretty))

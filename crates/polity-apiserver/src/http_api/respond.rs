@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::Incoming;
 use crate::engine::Warnings;
+use crate::kinds::builtin::builtin_resources;
 use crate::status::ApiError;
 
 /// F6: texts are cut to this once there are many.
@@ -53,7 +54,18 @@ pub fn text(code: StatusCode, body: impl Into<Body>) -> Response<Body> {
     response
 }
 
-/// U7: what is not there at all.
+/// U7: what is not there at all. Below the built-in groups it is an error, elsewhere a page.
+pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
+    let mut segments = path.split('/').skip(1);
+    let known = match (segments.next(), segments.next()) {
+        (Some("api"), Some(_)) => true,
+        (Some("apis"), Some(group)) => builtin_resources().iter().any(|def| def.gvk.group == group),
+        _ => false,
+    };
+    if known { Err(ApiError::no_such_resource()) } else { Ok(page_not_found()) }
+}
+
+/// A plain text that says so.
 pub fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }

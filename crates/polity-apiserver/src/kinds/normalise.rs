@@ -31,7 +31,9 @@ fn normalise_message(message: MessageId, object: &mut Map<String, Value>) {
 fn normalise_field(field: &Field, object: &mut Map<String, Value>) {
     if let Some(value) = object.get_mut(field.name) {
         normalise_value(&field.ty, value);
-        if value.is_null() || (field.presence == Presence::NonZero && is_zero(value)) {
+        // The store of a real server does not tell an empty list from none.
+        let nothing = matches!(field.ty, FieldType::List(_) | FieldType::Map(_)) && is_zero(value);
+        if value.is_null() || nothing || (field.presence == Presence::NonZero && is_zero(value)) {
             object.remove(field.name);
         }
     }
@@ -67,6 +69,12 @@ fn normalise_value(ty: &FieldType, value: &mut Value) {
 
 fn normalise_map(of: &FieldType, entries: &mut Map<String, Value>) {
     for value in entries.values_mut() {
+        // An entry without a value has the zero one.
+        if value.is_null()
+            && let Some(zero) = zero_value(of)
+        {
+            *value = zero;
+        }
         match of {
             // A map of quantities is a resource list, which holds nothing finer than a thousandth.
             FieldType::Quantity => normalise_quantity(value, Quantity::round_up_to_milli),
@@ -106,18 +114,27 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// What an always-present field shows when nothing was given. Lists, maps and times, which Go would
-/// print as `null`, stay absent.
+/// What an object of this kind has before anything is written into it; `None` without a Go type.
+pub fn empty(gvk: &GroupVersionKind) -> Option<Value> {
+    let mut object = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind});
+    let message = wire::table().of_kind(gvk)?;
+    normalise_message(message, object.as_object_mut()?);
+    Some(object)
+}
+
+/// What an always-present field shows when nothing was given. Go prints lists, maps and times that are
+/// not there as `null`.
 fn zero_value(ty: &FieldType) -> Option<Value> {
     match ty {
         FieldType::String => Some(json!("")),
-        FieldType::Int | FieldType::IntOrString => Some(json!(0)),
+        FieldType::Int32 | FieldType::Int64 | FieldType::IntOrString => Some(json!(0)),
         FieldType::Bool => Some(json!(false)),
         FieldType::Message(message) => {
             let mut fields = Map::new();
             normalise_message(*message, &mut fields);
             Some(Value::Object(fields))
         }
+        FieldType::List(_) | FieldType::Map(_) | FieldType::Time | FieldType::MicroTime => Some(Value::Null),
         _ => None,
     }
 }

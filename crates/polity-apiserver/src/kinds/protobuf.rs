@@ -142,7 +142,7 @@ fn read_field(
             };
             match (&**of, &wire) {
                 // Numbers may come packed into one run of bytes.
-                (FieldType::Int, Wire::Bytes(packed)) => {
+                (FieldType::Int32 | FieldType::Int64, Wire::Bytes(packed)) => {
                     let mut reader = Reader(packed);
                     while !reader.0.is_empty() {
                         items.push(json!(reader.varint()? as i64));
@@ -205,7 +205,7 @@ fn read_value(
 ) -> Result<Value, ProtobufError> {
     match ty {
         FieldType::String => Ok(json!(text(wire.bytes(field)?, field)?)),
-        FieldType::Int => Ok(json!(wire.varint(field)? as i64)),
+        FieldType::Int32 | FieldType::Int64 => Ok(json!(wire.varint(field)? as i64)),
         FieldType::Bool => Ok(json!(wire.varint(field)? != 0)),
         FieldType::Bytes => Ok(json!(STANDARD.encode(wire.bytes(field)?))),
         FieldType::Time => read_time(wire.bytes(field)?, field, "%Y-%m-%dT%H:%M:%SZ"),

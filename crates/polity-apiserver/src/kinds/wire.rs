@@ -12,7 +12,8 @@ use polity_core::GroupVersionKind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FieldType {
     String,
-    Int,
+    Int32,
+    Int64,
     Bool,
     Bytes,
     Time,
@@ -150,7 +151,8 @@ impl WireTable {
         }
         match text {
             "string" => FieldType::String,
-            "int32" | "int64" => FieldType::Int,
+            "int32" => FieldType::Int32,
+            "int64" => FieldType::Int64,
             "bool" => FieldType::Bool,
             "bytes" => FieldType::Bytes,
             "Time" => FieldType::Time,

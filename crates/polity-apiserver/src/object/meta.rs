@@ -189,12 +189,13 @@ fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Vec<F
         let get = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         let api_version = get("apiVersion");
         match api_version.parse::<polity_core::GroupVersion>() {
+            _ if api_version.is_empty() => errors.push(FieldError::required(&at.child("apiVersion"), "must not be empty")),
             Ok(gv) if !gv.version.is_empty() => {}
             _ => errors.push(FieldError::invalid(&at.child("apiVersion"), &json!(api_version), "version must not be empty")),
         }
         for key in ["kind", "name", "uid"] {
             if get(key).is_empty() {
-                errors.push(FieldError::invalid(&at.child(key), &json!(""), &format!("{key} must not be empty")));
+                errors.push(FieldError::required(&at.child(key), "must not be empty"));
             }
         }
         if get("kind") == "Event" && matches!(api_version, "v1" | "events.k8s.io/v1") {
@@ -204,30 +205,33 @@ fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Vec<F
         if owner.get("controller").and_then(Value::as_bool) == Some(true) {
             if let Some(first) = &controller {
                 let detail = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}/{}",
+                    get("kind"),
                     get("name")
                 );
                 errors.push(FieldError::invalid(field, &json!(owners), &detail));
             }
-            controller.get_or_insert_with(|| get("name").to_owned());
+            controller.get_or_insert_with(|| format!("{}/{}", get("kind"), get("name")));
         }
     }
 }
 
-/// M13: drops exact duplicates of owner references; true when there were any.
-pub fn drop_duplicate_owners(object: &mut Value) -> bool {
+/// M13: drops exact duplicates of owner references; answers the uids that came twice.
+pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = of_mut(object).get_mut("ownerReferences").and_then(Value::as_array_mut) else {
-        return false;
+        return Vec::new();
     };
-    let before = owners.len();
-    let mut kept: Vec<Value> = Vec::with_capacity(before);
+    let mut dropped = Vec::new();
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     for owner in owners.drain(..) {
-        if !kept.contains(&owner) {
+        if kept.contains(&owner) {
+            dropped.push(owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
+        } else {
             kept.push(owner);
         }
     }
     *owners = kept;
-    owners.len() < before
+    dropped
 }
 
 #[cfg(test)]
@@ -282,8 +286,8 @@ mod tests {
     #[test]
     fn m13_exact_duplicates_are_dropped() {
         let mut object = json!({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "1"}, {"uid": "2"}]}});
-        assert!(drop_duplicate_owners(&mut object));
+        assert_eq!(drop_duplicate_owners(&mut object), ["1"]);
         assert_eq!(of(&object)["ownerReferences"], json!([{"uid": "1"}, {"uid": "2"}]));
-        assert!(!drop_duplicate_owners(&mut object));
+        assert!(drop_duplicate_owners(&mut object).is_empty());
     }
 }

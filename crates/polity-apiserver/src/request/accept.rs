@@ -1,5 +1,7 @@
 //! Content negotiation of answers: the `Accept` header (N3–N8, D1, D2).
 
+use http::StatusCode;
+
 use crate::status::ApiError;
 
 /// One clause of an Accept header, in order of preference.
@@ -88,7 +90,7 @@ pub fn choose(header: Option<&str>) -> Result<Wanted, ApiError> {
         };
         return Ok(Wanted { form, pretty: clause.param("pretty") == "1", yaml });
     }
-    Err(not_acceptable("application/json, application/yaml"))
+    Err(not_acceptable())
 }
 
 /// Chooses how to answer with documents that have one form: JSON, or 406.
@@ -116,10 +118,10 @@ pub fn discovery_version(header: Option<&str>) -> Option<&'static str> {
     None
 }
 
-fn not_acceptable(accepted: &str) -> ApiError {
-    ApiError::not_acceptable(format!(
-        "only the following media types are accepted: {accepted}"
-    ))
+/// N3: none of the wanted forms can be served.
+pub fn not_acceptable() -> ApiError {
+    let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml";
+    ApiError::bare(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ pub fn decode(media: Option<&str>, body: &[u8]) -> Result<Decoded, ApiError> {
             Err(error @ ProtobufError::UnknownKind { .. }) => Err(ApiError::unsupported_media_type(error.to_string())),
             Err(error) => Err(ApiError::bad_request(error.to_string())),
         },
-        Some(other) => Err(ApiError::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: {ACCEPTED} (got {other})"
+        Some(_) => Err(ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
         ))),
     }
 }
@@ -119,7 +119,12 @@ impl<'de> Visitor<'de> for Seed<'_> {
         Ok(Value::from(value))
     }
 
+    /// Whole numbers are whole, however they are spelt: a real server prints 2.0 as 2.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if value.fract() == 0.0 && value.abs() < EXACT {
+            return Ok(Value::from(value as i64));
+        }
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 

@@ -34,7 +34,9 @@ pub enum Target {
 pub fn parse(method: &Method, path: &str, query: &str) -> Target {
     let segments: Vec<String> =
         path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
-    match resource_request(method, &segments, query) {
+    // An empty segment leads nowhere.
+    let request = if path.contains("//") { None } else { resource_request(method, &segments, query) };
+    match request {
         Some(request) => Target::Resource(request),
         None => Target::NonResource {
             verb: method.as_str().to_ascii_lowercase(),

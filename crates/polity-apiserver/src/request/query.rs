@@ -43,7 +43,8 @@ impl Query {
         Some(!matches!(first.to_ascii_lowercase().as_str(), "0" | "false"))
     }
 
-    fn integer(&self, key: &str) -> Result<Option<i64>, ApiError> {
+    /// A whole number; `None` when it is absent.
+    pub fn integer(&self, key: &str) -> Result<Option<i64>, ApiError> {
         match self.get(key) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
@@ -73,6 +74,14 @@ pub struct ListOptions {
     pub timeout_seconds: Option<u64>,
     pub allow_bookmarks: bool,
     pub send_initial_events: Option<bool>,
+    verb: ListVerb,
+}
+
+/// What a collection is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ListVerb {
+    List,
+    Watch,
 }
 
 impl ListOptions {
@@ -98,6 +107,7 @@ impl ListOptions {
             timeout_seconds: query.integer("timeoutSeconds")?.map(|seconds| seconds.max(0) as u64),
             allow_bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
             send_initial_events: query.flag("sendInitialEvents"),
+            verb: if watch { ListVerb::Watch } else { ListVerb::List },
         };
         let errors = if watch { options.watch_errors() } else { options.list_errors() };
         if errors.is_empty() { Ok(options) } else { Err(invalid_list_options(&errors)) }
@@ -107,8 +117,9 @@ impl ListOptions {
     pub fn version_number(&self) -> Result<Option<u64>, ApiError> {
         match self.resource_version.as_str() {
             "" => Ok(None),
-            text => text.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!("invalid resource version {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+            text => text.parse().map(Some).map_err(|_| match self.verb {
+                ListVerb::List => ApiError::bad_request(format!("invalid resource version: {}", not_a_version(text))),
+                ListVerb::Watch => ApiError::unexpected(not_a_version(text)),
             }),
         }
     }
@@ -124,7 +135,7 @@ impl ListOptions {
                 errors.push(FieldError::forbidden(&field, "resourceVersionMatch is forbidden when continue is provided"));
             }
             if self.version_match == VersionMatch::Exact && self.resource_version == "0" {
-                errors.push(FieldError::forbidden(&field, "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""));
+                errors.push(FieldError::forbidden(&field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
             }
         }
         if self.send_initial_events.is_some() {
@@ -135,23 +146,24 @@ impl ListOptions {
 
     fn watch_errors(&self) -> Vec<FieldError> {
         let field = FieldPath::of("resourceVersionMatch");
+        let incomplete = || FieldError::forbidden(&field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         match (self.send_initial_events, self.version_match) {
             (None, VersionMatch::Unset) | (Some(_), VersionMatch::NotOlderThan) => Vec::new(),
             (None, _) => vec![FieldError::forbidden(
                 &field,
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             )],
-            (Some(_), VersionMatch::Unset) => vec![FieldError::forbidden(
-                &field,
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )],
-            (Some(_), VersionMatch::Exact) => vec![FieldError::not_supported(
-                &field,
-                &json!("Exact"),
-                &["NotOlderThan"],
-            )],
+            (Some(_), VersionMatch::Unset) => vec![incomplete()],
+            (Some(_), VersionMatch::Exact) => {
+                vec![incomplete(), FieldError::not_supported(&field, &json!("Exact"), &["NotOlderThan"])]
+            }
         }
     }
+}
+
+/// What is wrong with a version that is no number.
+pub fn not_a_version(text: &str) -> String {
+    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
 }
 
 fn invalid_list_options(errors: &[FieldError]) -> ApiError {

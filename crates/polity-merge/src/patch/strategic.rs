@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::schema::{Schema, Type};
-use crate::text::shown;
+use crate::text::{plain, shown};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -20,8 +20,8 @@ pub enum StrategicError {
     #[error("unable to find api field {field:?}")]
     UnknownField { field: String },
     /// A `$patch` directive other than `delete` and `replace`.
-    #[error("unknown patch type: {0}")]
-    UnknownDirective(String),
+    #[error("unknown patch type: {directive} in map: {map}")]
+    UnknownDirective { directive: String, map: String },
     /// A directive that cannot mean anything.
     #[error("{0}")]
     BadDirective(String),
@@ -57,7 +57,7 @@ fn merge_map(
         Some(Value::String(directive)) if directive == "delete" => {
             return Ok(Value::Object(Map::new()));
         }
-        Some(other) => return Err(StrategicError::UnknownDirective(other.to_string())),
+        Some(other) => return Err(unknown_directive(other, &Value::Object(patch.clone()))),
     }
     retain_keys(&mut live, patch)?;
     let ordered = merge_ordered_lists(schema, &mut live, patch)?;
@@ -363,7 +363,7 @@ fn apply_element_directives(
                 let message = "merging lists cannot yet be specified in the patch".to_owned();
                 return Err(StrategicError::BadDirective(message));
             }
-            Some(other) => return Err(StrategicError::UnknownDirective(other.to_string())),
+            Some(other) => return Err(unknown_directive(other, element)),
         }
     }
     Ok(if replace {
@@ -433,9 +433,16 @@ fn identity<'a>(element: &'a Value, key: Option<&str>) -> Result<&'a Value, Stra
         Some(key) => element
             .get(key)
             .ok_or_else(|| StrategicError::MissingMergeKey {
-                element: element.to_string(),
+                element: plain(element),
                 key: key.to_owned(),
             }),
+    }
+}
+
+fn unknown_directive(directive: &Value, map: &Value) -> StrategicError {
+    StrategicError::UnknownDirective {
+        directive: plain(directive),
+        map: plain(map),
     }
 }
 

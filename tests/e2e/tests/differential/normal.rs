@@ -14,10 +14,17 @@ static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
         (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "<time>"),
         (r"\b127\.0\.0\.1:\d+", "<address>"),
+        (r"current: \d+$", "current: <version>"),
+        (r"\bBad_[0-9a-z]{5}\b", "Bad_<random>"),
+        // Where the real server keeps its types.
+        (r#" in scheme "pkg/runtime/scheme.go:\d+""#, ""),
     ]
     .map(|(pattern, shown)| (Regex::new(pattern).expect("the pattern is a constant"), shown))
     .into()
 });
+
+/// Who the servers are when they write by themselves.
+const OWN_MANAGERS: &[&str] = &["polity", "kube-apiserver", "kube-controller-manager"];
 
 /// An answer as one JSON value in which only what matters is left.
 pub(crate) fn normalise(answer: &Answer, is_watch: bool, variables: &BTreeMap<String, String>) -> Value {
@@ -64,7 +71,10 @@ fn clean(value: &mut Value, key: &str) {
                 "continue" if !text.is_empty() => *text = "<token>".into(),
                 "clusterIP" | "clusterIPs" if text != "None" => *text = "<cluster ip>".into(),
                 "token" if text.len() > 100 => *text = "<jwt>".into(),
-                "hash" | "storageVersionHash" => *text = "<hash>".into(),
+                "hash" => *text = "<hash>".into(),
+                "ca.crt" => *text = "<authority>".into(),
+                "cells" if is_age(text) => *text = "<age>".into(),
+                "manager" if OWN_MANAGERS.contains(&text.as_str()) => *text = "<the server>".into(),
                 _ => {
                     for (pattern, shown) in TEXTS.iter() {
                         if pattern.is_match(text) {
@@ -90,6 +100,18 @@ fn clean_object(members: &mut Map<String, Value>) {
     for (key, member) in members.iter_mut() {
         clean(member, key);
     }
+    // Keys of field sets hold ids too.
+    let renamed: Vec<String> = members.keys().filter(|key| TEXTS[0].0.is_match(key)).cloned().collect();
+    for key in renamed {
+        if let Some(member) = members.remove(&key) {
+            members.insert(TEXTS[0].0.replace_all(&key, TEXTS[0].1).into_owned(), member);
+        }
+    }
+}
+
+/// A cell of a table such as `5s`.
+fn is_age(text: &str) -> bool {
+    text.strip_suffix('s').is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A saved version or uid in a message is not the same on both servers.

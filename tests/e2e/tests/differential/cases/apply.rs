@@ -96,7 +96,8 @@ pub(crate) fn cases() -> Vec<Case> {
         case(
             "apply: sets and owners",
             [
-                apply(MAP, "one", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "finalizers": ["example.com/a"], "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "n", "uid": "1"}]}})),
+                get("/api/v1/namespaces/{ns}").setup().save("home", "/metadata/uid"),
+                apply(MAP, "one", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "finalizers": ["example.com/a"], "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "{ns}", "uid": "{home}"}]}})),
                 apply(MAP, "two", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "finalizers": ["example.com/b"]}})),
                 apply(MAP, "one", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}})),
                 apply(MAP, "two", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}})),

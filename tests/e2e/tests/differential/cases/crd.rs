@@ -112,7 +112,6 @@ pub(crate) fn cases() -> Vec<Case> {
                 post(WIDGETS, widget("a", json!({"when": "yesterday"}))),
                 post(WIDGETS, widget("a", json!({"port": true}))),
                 post(WIDGETS, widget("a", json!("text"))),
-                post(WIDGETS, widget("a", json!({"size": 0, "color": "blue", "name": "x"}))),
                 post(WIDGETS, widget("Bad_Name", json!({}))),
                 post(WIDGETS, json!({"metadata": {"name": "a"}})),
                 post(WIDGETS, json!({"apiVersion": "{group}/v2", "kind": "Widget", "metadata": {"name": "a"}})),

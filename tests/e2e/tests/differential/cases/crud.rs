@@ -7,7 +7,7 @@ use crate::case::{Case, case, delete, get, post, put};
 const MAPS: &str = "/api/v1/namespaces/{ns}/configmaps";
 
 fn map(name: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"mine": "yes"}}, "data": {"a": "1"}})
 }
 
 fn at(name: &str) -> String {
@@ -143,12 +143,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "crud: tables and partial objects",
             [
                 post(MAPS, map("m")).accept("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
-                get(MAPS).accept("application/json;as=Table;v=v1;g=meta.k8s.io"),
-                get(format!("{MAPS}?includeObject=None")).accept("application/json;as=Table;v=v1;g=meta.k8s.io"),
+                get(format!("{MAPS}?labelSelector=mine")).accept("application/json;as=Table;v=v1;g=meta.k8s.io"),
+                get(format!("{MAPS}?labelSelector=mine&includeObject=None")).accept("application/json;as=Table;v=v1;g=meta.k8s.io"),
                 get(format!("{}?includeObject=Object", at("m"))).accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io"),
                 get(format!("{MAPS}?includeObject=Some")).accept("application/json;as=Table;v=v1;g=meta.k8s.io"),
                 get(at("m")).accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
-                get(MAPS).accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
+                get(format!("{MAPS}?labelSelector=mine")).accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
                 get(MAPS).accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
                 get(at("m")).accept("application/xml"),
                 get(at("none")).accept("application/json;as=Table;v=v1;g=meta.k8s.io"),

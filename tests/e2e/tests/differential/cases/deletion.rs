@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 delete("/api/v1/namespaces/{ns}/services/s"),
                 post("/api/v1/namespaces/{ns}/serviceaccounts", json!({"metadata": {"name": "s"}})).setup(),
                 delete("/api/v1/namespaces/{ns}/serviceaccounts/s"),
-                post("/apis/apps/v1/namespaces/{ns}/controllerrevisions", json!({"metadata": {"name": "r"}, "revision": 1})).setup(),
+                post("/apis/apps/v1/namespaces/{ns}/controllerrevisions", json!({"metadata": {"name": "r"}, "revision": 1, "data": {}})).setup(),
                 delete_with("/apis/apps/v1/namespaces/{ns}/controllerrevisions/r", json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"})),
             ],
         ),

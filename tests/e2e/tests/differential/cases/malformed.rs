@@ -50,7 +50,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 get("/apis/apps/v1/namespaces/{ns}/things/x"),
                 get("/api/v1/namespaces/{ns}/configmaps/a/status"),
                 get("/api/v1/namespaces/{ns}/pods/a/nothing"),
-                get("/api/v1/namespaces/{ns}/configmaps/"),
+                get("/api/v1/namespaces/{ns}/secrets/"),
                 get("/api/v1/namespaces/{ns}/configmaps/%2e%2e"),
                 get("/api/v1//namespaces"),
                 get("/api/v1/namespaces/{ns}/configmaps/a/b/c"),

@@ -14,11 +14,11 @@ fn map() -> Step {
 }
 
 fn deployment() -> Step {
-    let container = |name: &str| json!({"name": name, "image": "i:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], "ports": [{"containerPort": 80}]});
+    let container = |name: &str, port: u16| json!({"name": name, "image": "i:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], "ports": [{"containerPort": port}]});
     post(DEPLOYMENTS, json!({"metadata": {"name": "d", "finalizers": ["example.com/a"]}, "spec": {
         "selector": {"matchLabels": {"app": "a"}},
         "template": {"metadata": {"labels": {"app": "a"}}, "spec": {
-            "containers": [container("one"), container("two")],
+            "containers": [container("one", 80), container("two", 81)],
             "volumes": [{"name": "v", "emptyDir": {}}],
             "tolerations": [{"key": "k", "operator": "Exists"}],
         }}}}))
