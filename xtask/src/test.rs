@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use peers::{Missing, Tool, tools};
 
-use crate::shell;
+use crate::{shell, up};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -28,12 +28,21 @@ impl Args {
         let built = shell::target_folder()?.join("debug/deps").exists();
         let first = "up to ten minutes on two cores the first time";
         eprintln!("testing ({})", if built { "some minutes" } else { first });
-        let mut command = self.command();
-        let (outcome, took) = shell::timed(|| shell::run(&mut command));
+        let (outcome, took) = shell::timed(|| {
+            if self.drives_the_program() {
+                shell::run(&mut up::build_command())?;
+            }
+            shell::run(&mut self.command())
+        });
         tell_left_out(&missing);
         outcome?;
         eprintln!("tests passed in {}", shell::duration(took));
         Ok(())
+    }
+
+    /// End-to-end tests do, and cargo does not build a program for another package's tests.
+    fn drives_the_program(&self) -> bool {
+        self.package.is_empty() || self.package.iter().any(|package| package == "e2e")
     }
 
     fn command(&self) -> Command {

@@ -33,6 +33,6 @@ impl Args {
 
 /// With the features of the whole workspace: `-p polity` alone would switch some off in shared dependencies, and the
 /// tests would then compile those again.
-fn build_command() -> Command {
+pub(crate) fn build_command() -> Command {
     shell::cargo(["build", "--workspace", "--bin", "polity"])
 }

@@ -144,7 +144,10 @@ pub fn grace_seconds(def: &ResourceDef, live: &Value, asked: Option<i64>) -> i64
 
 /// Whether something besides `metadata.finalizers` keeps the object from going.
 pub fn holds_deletion(def: &ResourceDef, live: &Value) -> bool {
-    is_namespace(def) && !meta::strings(live.pointer("/spec/finalizers")).is_empty()
+    let kept_namespace = is_namespace(def) && !meta::strings(live.pointer("/spec/finalizers")).is_empty();
+    // C6: its objects go first, so it always waits for the one who deletes them.
+    let fresh_definition = is_crd(def) && !meta::is_deleting(live);
+    kept_namespace || fresh_definition
 }
 
 /// What a kind shows when its deletion begins.
