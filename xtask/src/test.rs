@@ -30,13 +30,20 @@ impl Args {
         eprintln!("testing ({})", if built { "some minutes" } else { first });
         let (outcome, took) = shell::timed(|| {
             // End-to-end tests drive the program, and cargo does not build it for another package's tests.
-            shell::run(&mut up::build_command())?;
+            if self.drives_the_program() {
+                shell::run(&mut up::build_command())?;
+            }
             shell::run(&mut self.command())
         });
         tell_left_out(&missing);
         outcome?;
         eprintln!("tests passed in {}", shell::duration(took));
         Ok(())
+    }
+
+    /// End-to-end tests do, and cargo does not build a program for another package's tests.
+    fn drives_the_program(&self) -> bool {
+        self.package.is_empty() || self.package.iter().any(|package| package == "e2e")
     }
 
     fn command(&self) -> Command {

@@ -27,6 +27,23 @@ pub struct Document {
     pub hash: String,
 }
 
+/// `/openapi/v2` in protobuf, with nothing but a head.
+///
+/// kubectl asks for it before it creates what v3 does not describe, such as a `v1` List, and stops when there is none;
+/// a kind that is not in it goes to the server unchecked.
+pub fn v2_protobuf() -> Vec<u8> {
+    const TITLE: &[u8] = b"Kubernetes";
+    const VERSION: &[u8] = b"v1.37";
+    let field = |number: u8, text: &[u8]| [&[number << 3 | 2, text.len() as u8], text].concat();
+    let info = [field(1, TITLE), field(2, VERSION)].concat();
+    [field(1, b"2.0"), field(2, &info)].concat()
+}
+
+/// [`v2_protobuf`] for those who read JSON.
+pub fn v2_json() -> Value {
+    json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.37"}, "paths": {}, "definitions": {}})
+}
+
 impl Documents {
     /// Writes the documents of a registry.
     pub fn of(registry: &Registry) -> Self {

@@ -149,10 +149,22 @@ impl Kubectl {
             .unwrap_or_else(|error| panic!("kubectl {line}: {error} in {text}"))
     }
 
-    /// A field of an object, by kubectl's own jsonpath.
+    /// Fields of an object by kubectl's own jsonpath, such as `.metadata.uid`; several with spaces between them.
     #[track_caller]
-    pub fn field(&self, object: &str, path: &str) -> String {
-        self.ok(&format!("get {object} -o 'jsonpath={{{path}}}'"))
+    pub fn field(&self, object: &str, paths: &str) -> String {
+        let template: Vec<String> = paths.split(' ').map(|path| format!("{{{path}}}")).collect();
+        self.ok(&format!(
+            "get {object} -o 'jsonpath={}'",
+            template.join(" ")
+        ))
+    }
+
+    /// `describe`, with one space where kubectl lines up columns: how many differs from release to release.
+    #[track_caller]
+    pub fn describe(&self, object: &str) -> String {
+        let text = self.ok(&format!("describe {object}"));
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.lines().map(words).collect::<Vec<_>>().join("\n")
     }
 
     /// Creates or changes what the text says, with client-side apply.
@@ -223,6 +235,11 @@ impl Ongoing {
         self.lines
             .recv_timeout(PATIENCE)
             .unwrap_or_else(|error| panic!("kubectl {}: no more lines: {error}", self.line))
+    }
+
+    /// A line that it has printed already.
+    pub fn line_so_far(&self) -> Option<String> {
+        self.lines.try_recv().ok()
     }
 
     /// Waits for its end; the rest of its standard output, and its standard error.

@@ -55,6 +55,18 @@ pub fn play(stage: Stage, name: &str, scenario: impl FnOnce(&Kubectl)) {
     scenario(&kubectl);
 }
 
+/// [`scenarios!`] for what older kubectls do through versions that are not served.
+#[macro_export]
+macro_rules! scenarios_of_new_kubectls {
+    ($($name:ident),+ $(,)?) => {
+        mod only_newer_kubectls {
+            $crate::scenarios!(@stage on_the_embedded_server, Embedded, $($name),+);
+            $crate::scenarios!(@stage on_the_real_server, Real, $($name),+);
+            $(use super::$name;)+
+        }
+    };
+}
+
 /// Turns functions over a [`Kubectl`] into tests on every [`Stage`].
 #[macro_export]
 macro_rules! scenarios {

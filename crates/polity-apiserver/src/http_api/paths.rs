@@ -42,6 +42,8 @@ pub fn answer(cluster: &Arc<Cluster>, incoming: &Incoming, path: &str, metrics: 
         ["apis", group, version] => discovery::resource_list(&registry, group, version),
         ["metrics"] => return Ok(respond::text(StatusCode::OK, metrics.render())),
         ["version"] => Some(version::document()),
+        ["openapi", "v2"] if wants_protobuf(incoming) => return Ok(respond::protobuf(openapi::v2_protobuf())),
+        ["openapi", "v2"] => Some(openapi::v2_json()),
         ["openapi", "v3"] => Some(cluster.openapi().index()),
         ["openapi", "v3", rest @ ..] => return Ok(openapi_document(cluster, incoming, &rest.join("/"))),
         [".well-known", "openid-configuration"] => Some(cluster.identity().openid_configuration()),
@@ -58,6 +60,10 @@ pub fn answer(cluster: &Arc<Cluster>, incoming: &Incoming, path: &str, metrics: 
     })
 }
 
+fn wants_protobuf(incoming: &Incoming) -> bool {
+    incoming.header(ACCEPT).is_some_and(|accept| accept.contains("protobuf"))
+}
+
 /// The paths there are.
 fn root(registry: &crate::registry::Registry) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
@@ -65,7 +71,7 @@ fn root(registry: &crate::registry::Registry) -> Value {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
     }
-    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
     serde_json::json!({"paths": paths})
 }
 

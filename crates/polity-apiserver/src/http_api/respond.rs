@@ -54,6 +54,14 @@ pub fn text(code: StatusCode, body: impl Into<Body>) -> Response<Body> {
     response
 }
 
+/// The one document that is served in protobuf.
+pub fn protobuf(body: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    let kind = HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
 /// U7: what is not there at all. Below the built-in groups it is an error, elsewhere a page.
 pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
     let mut segments = path.split('/').skip(1);

@@ -1,3 +1,5 @@
+//! Server-side apply, statement by statement.
+
 #![expect(
     clippy::needless_pass_by_value,
     reason = "cases read better as literals"

@@ -1,3 +1,5 @@
+//! Sets of fields, and how they are written.
+
 #![expect(
     clippy::needless_pass_by_value,
     reason = "cases read better as literals"

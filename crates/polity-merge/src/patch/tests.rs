@@ -1,3 +1,5 @@
+//! JSON, merge and strategic merge patches.
+
 #![expect(
     clippy::needless_pass_by_value,
     reason = "cases read better as literals"

@@ -1,3 +1,5 @@
+//! Structural schemas: rules, pruning, defaults, validation.
+
 #![expect(
     clippy::needless_pass_by_value,
     reason = "cases read better as literals"

@@ -180,8 +180,7 @@ fn write_and_kill(directory: &Path, n_writes: usize, delay: Duration, witness: &
         }
         line.clear();
         if witness.n_acknowledged == enough {
-            // Not to wait for something, but to hit another phase of a transaction each time.
-            std::thread::sleep(delay);
+            std::thread::sleep(delay); // tidy: not to wait for something, but to hit another phase of a transaction
             // SIGKILL; what it said before is still in the pipe.
             child.kill().unwrap();
         }

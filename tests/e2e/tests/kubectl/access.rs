@@ -70,8 +70,6 @@ fn acts_as_another_user(k: &Kubectl) {
     group.ok("create configmap by-crew");
     let me = group.json("auth whoami");
     assert_eq!(me["status"]["userInfo"]["username"], "someone");
-    let within = jane.with("--as-group x").run("get pods --as-uid 1", "");
-    assert_eq!(within.code, Some(1), "{within:?}");
 }
 
 /// AU4: a token is its account; what a token may do is what its account may do.
@@ -141,10 +139,6 @@ fn nobody_gives_more_than_they_have(k: &Kubectl) {
         "{binding}"
     );
     joe.ok("create rolebinding ok --role=fine --user=x");
-    let impersonation = k
-        .with(&format!("--as {user}"))
-        .fails("auth can-i get pods --as-group system:masters --as-uid x");
-    assert!(!impersonation.is_empty());
 }
 
 /// Real servers see a new binding after a moment.

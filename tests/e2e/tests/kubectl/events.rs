@@ -42,7 +42,7 @@ fn shows_events(k: &Kubectl) {
         k.ok("get events --field-selector=involvedObject.name=other -o name"),
         ""
     );
-    let text = k.ok("describe deployment web");
+    let text = k.describe("deployment web");
     assert!(
         text.contains("it is Broken") && text.contains("tester"),
         "{text}"

@@ -11,4 +11,6 @@ mod events;
 mod lists;
 mod namespaces;
 mod objects;
+mod process;
+mod up;
 mod workloads;

@@ -26,9 +26,9 @@ fn a_namespace_lives_and_dies(k: &Kubectl) {
     );
     let table = k.ok(&format!("get namespace {name}"));
     assert!(table.contains("Active"), "{table}");
-    let text = k.ok(&format!("describe namespace {name}"));
+    let text = k.describe(&format!("namespace {name}"));
     for part in [
-        "Status:       Active",
+        "Status: Active",
         "No resource quota.",
         "No LimitRange resource.",
     ] {
@@ -76,7 +76,7 @@ fn a_deletion_waits_for_finalizers(k: &Kubectl) {
     k.ok(&format!(
         "wait namespace/{name} --for=condition=NamespaceFinalizersRemaining --timeout=60s"
     ));
-    let why = k.ok(&format!("describe namespace {name}"));
+    let why = k.describe(&format!("namespace {name}"));
     assert!(why.contains("Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"), "{why}");
     k.ok(r#"patch configmap held --type=merge -p '{"metadata":{"finalizers":null}}'"#);
     let end = deletion.finish();

@@ -51,7 +51,7 @@ fn reads_one_object_in_every_form(k: &Kubectl) {
 
 /// M3, M10, M11: merge patches of metadata, and one that changes nothing.
 fn labels_and_annotates(k: &Kubectl) {
-    k.ok("create configmap a");
+    k.ok("create configmap a --from-literal=x=1");
     let labelled = |k: &Kubectl| k.field("cm/a", ".metadata.labels");
     assert_eq!(k.ok("label cm a tier=web env=dev"), "configmap/a labeled");
     assert_eq!(labelled(k), r#"{"env":"dev","tier":"web"}"#);
@@ -71,9 +71,12 @@ fn labels_and_annotates(k: &Kubectl) {
         "configmap/a annotated"
     );
     assert_eq!(k.field("cm/a", ".metadata.annotations.note"), "two words");
-    let managers =
-        k.ok("get cm a --show-managed-fields -o jsonpath={.metadata.managedFields[*].manager}");
-    let managers: BTreeSet<&str> = managers.split(' ').collect();
+    let object = k.json("get cm a --show-managed-fields");
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    let managers: BTreeSet<&str> = entries
+        .iter()
+        .filter_map(|entry| entry["manager"].as_str())
+        .collect();
     assert_eq!(
         managers,
         BTreeSet::from(["kubectl-annotate", "kubectl-create", "kubectl-label"])
@@ -160,12 +163,12 @@ fn edits(k: &Kubectl) {
 /// EV3: describe shows the object and asks for its events.
 fn describes(k: &Kubectl) {
     k.ok("create configmap a --from-literal=x=hello");
-    let text = k.ok("describe configmap a");
+    let text = k.describe("configmap a");
     for part in [
-        "Name:         a\n",
-        &format!("Namespace:    {}\n", k.namespace()),
+        "Name: a\n",
+        &format!("Namespace: {}\n", k.namespace()),
         "x:\n----\nhello\n",
-        "Events:  <none>",
+        "Events: <none>",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

@@ -11,6 +11,8 @@ e2e::scenarios![
     runs_and_exposes_a_pod,
     scales_what_scales,
 ];
+// Older ones write autoscaling/v1, which is not among the kinds served.
+e2e::scenarios_of_new_kubectls![autoscales];
 
 /// B4, P7, M5: defaults, strategic merge of containers, generation, scale, describe.
 fn runs_a_deployment_through_its_life(k: &Kubectl) {
@@ -107,12 +109,12 @@ fn runs_a_deployment_through_its_life(k: &Kubectl) {
         k.field("deploy/web", ".spec.template.spec.containers[*].name"),
         "main"
     );
-    let text = k.ok("describe deployment web");
+    let text = k.describe("deployment web");
     for part in [
-        "Replicas:               3 desired",
-        "StrategyType:           RollingUpdate",
-        "Image:      nginx:1",
-        "MODE:  fast",
+        "Replicas: 3 desired",
+        "StrategyType: RollingUpdate",
+        "Image: nginx:1",
+        "MODE: fast",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -186,13 +188,16 @@ fn shows_all_workloads(k: &Kubectl) {
     ] {
         assert!(table.contains(part), "{part} in {table}");
     }
-    let text = k.ok("describe service web");
+    let text = k.describe("service web");
     assert!(
-        text.contains("Type:                     ClusterIP")
-            || text.contains("Type:              ClusterIP"),
+        text.contains(
+            "
+Type: ClusterIP
+"
+        ),
         "{text}"
     );
-    assert!(k.ok("describe job once").contains("Image:      busybox:1"));
+    assert!(k.describe("job once").contains("Image: busybox:1"));
     k.ok("delete all --all --wait=true");
     assert_eq!(k.ok("get all -o name"), "");
 }
@@ -211,7 +216,7 @@ fn runs_and_exposes_a_pod(k: &Kubectl) {
     assert_eq!(
         k.field(
             "pod/web",
-            "['status.phase','status.qosClass','spec.restartPolicy']"
+            ".status.phase .status.qosClass .spec.restartPolicy"
         ),
         "Pending BestEffort Always"
     );
@@ -222,7 +227,7 @@ fn runs_and_exposes_a_pod(k: &Kubectl) {
         ),
         "{table}"
     );
-    assert!(k.ok("describe pod web").contains("Image:        nginx:1"));
+    assert!(k.describe("pod web").contains("Image: nginx:1"));
     assert_eq!(
         k.ok("get pod --field-selector=status.phase=Pending -o name"),
         "pod/web"
@@ -242,7 +247,7 @@ fn runs_and_exposes_a_pod(k: &Kubectl) {
     assert_eq!(deletion.code, Some(0), "{deletion:?}");
 }
 
-/// C13: `/scale` of every kind that has one, and `autoscale` on top.
+/// C13: `/scale` of every kind that has one.
 fn scales_what_scales(k: &Kubectl) {
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
     let selector = json!({"matchLabels": {"app": "x"}});
@@ -260,17 +265,13 @@ fn scales_what_scales(k: &Kubectl) {
         k.ok(&format!("scale {resource} x --replicas=5"));
         assert_eq!(k.field(&format!("{resource}/x"), ".spec.replicas"), "5");
     }
+}
+
+/// N9: since 1.3x through autoscaling/v2, which is the version served here (section 16).
+fn autoscales(k: &Kubectl) {
     k.ok("create deployment x --image=i:1");
-    assert!(
-        k.ok("autoscale deployment x --min=2 --max=9 --cpu-percent=70 --dry-run=client -o name")
-            .contains("/x")
-    );
-    k.ok("autoscale deployment x --min=2 --max=9");
-    assert_eq!(
-        k.field(
-            "hpa/x",
-            "['spec.minReplicas','spec.maxReplicas','spec.scaleTargetRef.name']"
-        ),
-        "2 9 x"
-    );
+    k.ok("autoscale deployment x --min=2 --max=9 --cpu=70%");
+    let fields = ".spec.minReplicas .spec.maxReplicas .spec.scaleTargetRef.name .spec.metrics[0].resource.target.averageUtilization";
+    assert_eq!(k.field("hpa/x", fields), "2 9 x 70");
+    assert!(k.ok("get hpa x").contains("Deployment/x"));
 }

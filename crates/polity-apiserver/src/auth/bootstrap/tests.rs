@@ -1,3 +1,5 @@
+//! What a new cluster grants, and what a later start changes.
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Who may act as whom, and who they are then.
+
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 

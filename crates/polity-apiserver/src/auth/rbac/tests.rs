@@ -1,3 +1,5 @@
+//! Decisions by roles and bindings, and the refusal to grant more than one holds.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The virtual kinds: access reviews, rules reviews, token reviews.
+
 use std::sync::Arc;
 
 use polity_pki::TokenKey;

@@ -1,3 +1,5 @@
+//! Service-account tokens: issued, checked, bound, expired.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Bodies of real clients, hand-made ones, and hostile ones.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The grammar of label selectors, and what they match.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What a rule allows, and what covers what.
+
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;

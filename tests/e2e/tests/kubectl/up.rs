@@ -1,0 +1,321 @@
+//! `polity up` and the commands around it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use e2e::{Kubectl, Polity, polity};
+use peers::Tool;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("polity-e2e-")
+        .tempdir()
+        .unwrap()
+}
+
+/// Runs a command about the Polity in a folder; what it said on both streams.
+fn run(folder: &Path, line: &str) -> (Option<i32>, String, String) {
+    let data_dir = folder.join("data");
+    let arguments = line
+        .split(' ')
+        .chain(["--data-dir", data_dir.to_str().unwrap()]);
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = polity::run(folder, arguments);
+    (
+        status.code(),
+        String::from_utf8_lossy(&stdout).into_owned(),
+        String::from_utf8_lossy(&stderr).into_owned(),
+    )
+}
+
+/// Ends a detached Polity whatever becomes of the test.
+struct Detached<'a>(&'a Path);
+
+impl Drop for Detached<'_> {
+    fn drop(&mut self) {
+        run(self.0, "down");
+    }
+}
+
+#[test]
+fn up_status_doctor_down_reset() {
+    let folder = folder();
+    let home = folder.path();
+    let (code, said, _) = run(home, "status");
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("not running") && said.contains("polity up"),
+        "{said}"
+    );
+
+    let _ended = Detached(home);
+    let (code, _, said) = run(home, "up -d");
+    assert_eq!(code, Some(0), "{said}");
+    let export = said
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("export KUBECONFIG="))
+        .unwrap();
+    assert_eq!(Path::new(export), home.join("data/kubeconfig"));
+    let (code, said, _) = run(home, "status");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("hub") && said.contains("ready"), "{said}");
+    let (code, said, _) = run(home, "status -o json");
+    let status: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &status["running"]), (Some(0), &Value::Bool(true)));
+    let (code, said, _) = run(home, "doctor");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("answers as v1.37"), "{said}");
+    let (code, _, said) = run(home, "up -d");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("already runs") && said.contains("hint: "),
+        "{said}"
+    );
+    let (code, _, said) = run(home, "reset --yes");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("polity down"), "{said}");
+
+    if let Some(program) = Tool::Kubectl.or_leave_out() {
+        let k = Kubectl::new(&program, Path::new(export));
+        assert!(
+            k.ok("api-resources --api-group=policies.kubewarden.io -o name")
+                .contains("clusteradmissionpolicies.policies.kubewarden.io")
+        );
+        k.ok("get clusteradmissionpolicies");
+        k.ok("create configmap kept");
+    }
+    let (code, _, said) = run(home, "down");
+    assert_eq!((code, said.contains("stopped")), (Some(0), true), "{said}");
+    let (code, _, said) = run(home, "down");
+    assert_eq!(
+        (code, said.contains("is not running")),
+        (Some(0), true),
+        "{said}"
+    );
+    let (code, said, _) = run(home, "doctor");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("not running") && said.contains("polity up"),
+        "{said}"
+    );
+
+    let (code, _, said) = run(home, "up --detach");
+    assert_eq!(code, Some(0), "{said}");
+    if let Some(program) = Tool::Kubectl.or_leave_out() {
+        Kubectl::new(&program, Path::new(export)).ok("get configmap kept");
+    }
+    run(home, "down");
+    let (code, _, said) = run(home, "reset");
+    assert_eq!(code, Some(2), "no terminal to ask on: {said}");
+    assert!(home.join("data").exists());
+    let (code, _, said) = run(home, "reset --yes");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!home.join("data").exists());
+}
+
+/// U14: three clusters and a hub on one listener, each with a context; a credential is worth nothing next door.
+#[test]
+fn clusters_share_a_listener_and_nothing_else() {
+    let Some(program) = Tool::Kubectl.or_leave_out() else {
+        return;
+    };
+    let folder = folder();
+    let data_dir = folder.path().to_str().unwrap();
+    let arguments = [
+        "up",
+        "--clusters",
+        "3",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data_dir,
+    ];
+    let server = Polity::start(polity::command(folder.path()).args(arguments)).unwrap();
+    let k = Kubectl::new(&program, server.kubeconfig());
+    let contexts = k.ok("config get-contexts -o name");
+    let contexts: Vec<&str> = contexts.lines().collect();
+    assert_eq!(contexts.len(), 4, "{contexts:?}");
+    for (n, context) in contexts.iter().enumerate() {
+        let here = k.with(&format!("--context {context}"));
+        here.ok(&format!("create configmap from-{n}"));
+        assert_eq!(
+            here.ok("get cm -o name --field-selector=metadata.name!=kube-root-ca.crt"),
+            format!("configmap/from-{n}")
+        );
+        here.ok("get clusteradmissionpolicies");
+    }
+    let config: Value = serde_json::from_str(&k.ok("config view --raw -o json")).unwrap();
+    let part = |list: &str, name: &Value| {
+        config[list]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|part| part["name"] == *name)
+            .unwrap()
+            .clone()
+    };
+    let strangers = folder.path().join("strangers");
+    for context in config["contexts"].as_array().unwrap() {
+        for other in config["contexts"].as_array().unwrap() {
+            let mut mixed = config.clone();
+            mixed["contexts"] = serde_json::json!([{"name": "mixed", "context": {"cluster": context["context"]["cluster"], "user": other["context"]["user"]}}]);
+            mixed["current-context"] = "mixed".into();
+            fs::write(&strangers, mixed.to_string()).unwrap();
+            let outcome = k
+                .with(&format!("--kubeconfig {}", strangers.display()))
+                .run("get namespaces", "");
+            let own = context == other;
+            assert_eq!(
+                outcome.code,
+                Some(i32::from(!own)),
+                "{} as {}: {outcome:?}",
+                context["name"],
+                other["name"]
+            );
+            assert_eq!(
+                outcome.stderr.contains("Unauthorized") || outcome.stderr.contains("logged in"),
+                !own,
+                "{outcome:?}"
+            );
+        }
+    }
+    let unknown = part("clusters", &config["contexts"][0]["context"]["cluster"]);
+    assert!(
+        unknown["cluster"]["server"]
+            .as_str()
+            .unwrap()
+            .starts_with("https://127.0.0.1:")
+    );
+    let ended = server.interrupt();
+    assert!(ended.status.success(), "{ended:?}");
+    let server = Polity::start(polity::command(folder.path()).args(arguments)).unwrap();
+    let last =
+        Kubectl::new(&program, server.kubeconfig()).with(&format!("--context {}", contexts[3]));
+    last.ok("get configmap from-3");
+}
+
+/// The first port that is free, and the same one after a restart, so that the kubeconfig stays true.
+#[test]
+fn up_takes_the_next_free_port_and_keeps_it() {
+    let folder = folder();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    let start = |data_dir: &Path| {
+        Polity::start(polity::command(folder.path()).args([
+            "up",
+            "--data-dir",
+            data_dir.to_str().unwrap(),
+        ]))
+        .unwrap()
+    };
+    let port = |server: &Polity| {
+        let text = fs::read_to_string(server.kubeconfig()).unwrap();
+        let digits = text.split("https://127.0.0.1:").nth(1).unwrap();
+        digits
+            .split(|c: char| !c.is_ascii_digit())
+            .next()
+            .unwrap()
+            .parse::<u16>()
+            .unwrap()
+    };
+    let (one, two) = (start(&first), start(&second));
+    assert_ne!(port(&one), port(&two));
+    assert!((6443..6543).contains(&port(&one)) && (6443..6543).contains(&port(&two)));
+    let kept = port(&two);
+    one.interrupt();
+    two.interrupt();
+    let two = start(&second);
+    assert_eq!(port(&two), kept);
+    assert!(
+        two.said().contains("kubectl get namespaces"),
+        "{}",
+        two.said()
+    );
+}
+
+#[test]
+fn a_crash_is_told_from_a_stop() {
+    let folder = folder();
+    let data_dir = folder.path().join("data");
+    let arguments = [
+        "up",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data_dir.to_str().unwrap(),
+    ];
+    Polity::start(polity::command(folder.path()).args(arguments))
+        .unwrap()
+        .kill();
+    let (code, said, _) = run(folder.path(), "status");
+    assert_eq!(code, Some(1));
+    assert!(said.contains("stopped unexpectedly"), "{said}");
+    let (code, said, _) = run(folder.path(), "doctor");
+    assert_eq!(code, Some(1));
+    assert!(said.contains("the last run ended unexpectedly"), "{said}");
+    Polity::start(polity::command(folder.path()).args(arguments))
+        .unwrap()
+        .interrupt();
+    let (_, said, _) = run(folder.path(), "status");
+    assert!(said.contains("polity is not running"), "{said}");
+}
+
+#[test]
+fn helps_and_completes() {
+    let folder = folder();
+    let out = |arguments: &[&str]| {
+        let output = polity::run(folder.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let help = out(&["--help"]);
+    for command in [
+        "up",
+        "down",
+        "status",
+        "reset",
+        "doctor",
+        "apiserver",
+        "version",
+        "completion",
+    ] {
+        assert!(
+            help.contains(&format!("\n  {command} ")),
+            "{command} in {help}"
+        );
+        let of_command = out(&[command, "--help"]);
+        assert!(
+            of_command.contains("Examples:\n  ")
+                && of_command.contains(&format!("polity {command}")),
+            "{of_command}"
+        );
+    }
+    for (shell, sign) in [
+        ("bash", "complete -F _polity"),
+        ("zsh", "#compdef polity"),
+        ("fish", "complete -c polity"),
+    ] {
+        let script = out(&["completion", shell]);
+        assert!(
+            script.contains(sign) && script.contains("apiserver"),
+            "{shell}: {script}"
+        );
+    }
+    let version: Value = serde_json::from_str(&out(&["version", "-o", "json"])).unwrap();
+    let text = out(&["version"]);
+    assert!(
+        version
+            .as_object()
+            .unwrap()
+            .values()
+            .filter_map(Value::as_str)
+            .all(|value| text.contains(value)),
+        "{version} {text}"
+    );
+    assert!(version.to_string().contains("v1.37"), "{version}");
+}
