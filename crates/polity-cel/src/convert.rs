@@ -189,15 +189,15 @@ pub(crate) fn convert(conversion: Conversion, value: &Value) -> Result<Value, Ev
             Value::String(text) => timestamp(text),
             Value::Int(seconds) => {
                 let since = duration(&format!("{seconds}s"))?;
-                (timestamp("1970-01-01T00:00:00Z")? + since).map_err(|_| range_error("timestamp"))
+                (timestamp("1970-01-01T00:00:00Z")? + since).map_err(|_| overflow("timestamp"))
             }
             _ => Err(EvalError::NoSuchOverload),
         },
     }
 }
 
-fn range_error(kind: &str) -> EvalError {
-    EvalError::Failed(format!("{kind} out of range"))
+fn overflow(kind: &str) -> EvalError {
+    EvalError::Failed(format!("{kind} overflow"))
 }
 
 fn failed(from: &Value, to: &str) -> EvalError {
@@ -212,12 +212,12 @@ fn to_int(value: &Value) -> Result<Value, EvalError> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     Ok(Value::Int(match value {
         Value::Int(value) => *value,
-        Value::UInt(value) => i64::try_from(*value).map_err(|_| range_error("int"))?,
+        Value::UInt(value) => i64::try_from(*value).map_err(|_| overflow("integer"))?,
         Value::Float(value) if *value > -LIMIT && *value < LIMIT => *value as i64,
-        Value::Float(_) => return Err(range_error("int")),
+        Value::Float(_) => return Err(overflow("integer")),
         Value::String(text) => text.parse().map_err(|_| failed(value, "int"))?,
         Value::Timestamp(time) => time.timestamp(),
-        Value::Duration(span) => span.num_nanoseconds().ok_or_else(|| range_error("int"))?,
+        Value::Duration(span) => span.num_nanoseconds().ok_or_else(|| overflow("integer"))?,
         _ => return Err(EvalError::NoSuchOverload),
     }))
 }
@@ -225,10 +225,10 @@ fn to_int(value: &Value) -> Result<Value, EvalError> {
 fn to_uint(value: &Value) -> Result<Value, EvalError> {
     const LIMIT: f64 = 18_446_744_073_709_551_616.0;
     Ok(Value::UInt(match value {
-        Value::Int(value) => u64::try_from(*value).map_err(|_| range_error("uint"))?,
+        Value::Int(value) => u64::try_from(*value).map_err(|_| overflow("unsigned integer"))?,
         Value::UInt(value) => *value,
         Value::Float(value) if *value >= 0.0 && *value < LIMIT => *value as u64,
-        Value::Float(_) => return Err(range_error("uint")),
+        Value::Float(_) => return Err(overflow("unsigned integer")),
         Value::String(text) => text.parse().map_err(|_| failed(value, "uint"))?,
         _ => return Err(EvalError::NoSuchOverload),
     }))
@@ -268,10 +268,7 @@ fn to_string(value: &Value) -> Result<Value, EvalError> {
         })?,
         Value::Timestamp(time) => time.to_rfc3339().replace("+00:00", "Z"),
         Value::Duration(span) => {
-            let seconds = span
-                .num_nanoseconds()
-                .ok_or_else(|| range_error("duration"))? as f64
-                / 1e9;
+            let seconds = span.num_nanoseconds().ok_or_else(|| overflow("duration"))? as f64 / 1e9;
             format!("{seconds}s")
         }
         Value::Opaque(_) => return library_function("string", value.clone()),

@@ -8,6 +8,10 @@ use crate::expression::CompileError;
 /// As in cel-go; more is never written by hand.
 const MAX_CODE_POINTS: usize = 100_000;
 
+/// How deep brackets and conditionals may nest. The parser's own limit is one more, and reaching
+/// that one upsets it.
+const MAX_NESTING: usize = 95;
+
 /// The parser recurses once per operator of a chain such as `1+1+1…`, so its depth is bounded only
 /// by the length of the text. Memory for a stack is reserved, not used.
 const STACK_BYTES: usize = 512 << 20;
@@ -23,6 +27,11 @@ pub(crate) fn with_tree<T: Send>(
             "ERROR: <input>:-1:0: expression code point size exceeds limit: size: {n_code_points}, limit {MAX_CODE_POINTS}"
         );
         return Err(CompileError::Invalid(message));
+    }
+    if nesting(text) > MAX_NESTING {
+        return Err(CompileError::Invalid(
+            "ERROR: <input>:-1:0: max recursion depth exceeded".into(),
+        ));
     }
     let compile = || {
         let parser = Parser::new().enable_optional_syntax(true);
@@ -59,6 +68,29 @@ pub(crate) fn with_tree<T: Send>(
             ))),
         }
     })
+}
+
+/// How deep the brackets of a text nest, with every conditional counted as one level more.
+/// Brackets in string literals count too, which only makes the estimate larger.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest, mut n_conditionals) = (0_usize, 0, 0);
+    let mut before = ' ';
+    for c in text.chars() {
+        match c {
+            '(' | '[' | '{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            // `a.?b`, `a[?b]`, `[?a, ?b]` and `{?a: b}` are optional syntax.
+            '?' if !matches!(before, '.' | '[' | '{' | ',') => n_conditionals += 1,
+            _ => {}
+        }
+        if !c.is_whitespace() {
+            before = c;
+        }
+    }
+    deepest + n_conditionals
 }
 
 /// `ERROR: <input>:1:3: message` with the line and a caret below; line and column count from 1.

@@ -468,6 +468,41 @@ fn long_and_deep_texts_are_refused_not_followed() {
     assert!(refusal(&long, &environment, Output::Bool).contains("code point size exceeds limit"));
 }
 
+#[test]
+fn the_deepest_accepted_expressions_need_little_stack() {
+    let environment = Environment::new().variable("x");
+    let deepest = |make: &dyn Fn(usize) -> String| {
+        let accepted =
+            |depth: &usize| Expression::compile(&make(*depth), &environment, Output::Any).is_ok();
+        let depth = (1..=300).rev().find(accepted).unwrap();
+        Expression::compile(&make(depth), &environment, Output::Any).unwrap()
+    };
+    let expressions = [
+        deepest(&|depth| format!("1{}", " + 1".repeat(depth))),
+        deepest(&|depth| format!("x{}", "[0]".repeat(depth))),
+        deepest(&|depth| format!("{}[1]{}", "[1].map(y, ".repeat(depth), ")".repeat(depth))),
+        deepest(&|depth| {
+            format!(
+                "{}true{}",
+                "(true ? ".repeat(depth),
+                " : false)".repeat(depth)
+            )
+        }),
+    ];
+    let run = move || {
+        let bindings = Bindings::new().json("x", &json!([[1]]));
+        for expression in &expressions {
+            let _ = expression.evaluate_json(&bindings, &mut Budget::of(Budget::PER_EXPRESSION));
+        }
+    };
+    std::thread::Builder::new()
+        .stack_size(1 << 20)
+        .spawn(run)
+        .unwrap()
+        .join()
+        .unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
