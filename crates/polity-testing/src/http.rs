@@ -199,11 +199,15 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The next event, or `None` at the end of the stream. Panics when neither comes.
+    /// The next event, or `None` at the end of the stream. Panics when the stream breaks, or neither comes.
     pub async fn next(&mut self) -> Option<Value> {
-        tokio::time::timeout(PATIENCE, self.line())
-            .await
-            .expect("a line of the watch, or its end, comes in time")
+        self.try_next().await.unwrap_or_else(|error| panic!("the watch broke: {error}"))
+    }
+
+    /// [`Self::next`] of a stream that may break; the error says how.
+    pub async fn try_next(&mut self) -> Result<Option<Value>, String> {
+        let line = tokio::time::timeout(PATIENCE, self.line()).await;
+        line.expect("a line of the watch, or its end, comes in time")
     }
 
     /// The next event, which must come.
@@ -225,29 +229,18 @@ impl Lines {
         events
     }
 
-    async fn line(&mut self) -> Option<Value> {
+    async fn line(&mut self) -> Result<Option<Value>, String> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line = self.buffer.split_to(end + 1);
-                return Some(
-                    serde_json::from_slice(&line).unwrap_or_else(|error| {
-                        panic!("a line that is no JSON: {error}: {line:?}")
-                    }),
-                );
+                let event = serde_json::from_slice(&line);
+                return event.map(Some).map_err(|error| format!("{error} in {line:?}"));
             }
             match self.body.frame().await {
-                Some(Ok(frame)) => self
-                    .buffer
-                    .extend_from_slice(&frame.into_data().unwrap_or_default()),
-                Some(Err(error)) => panic!("the watch broke: {error:?}"),
-                None => {
-                    assert!(
-                        self.buffer.is_empty(),
-                        "the watch ended within a line: {:?}",
-                        self.buffer
-                    );
-                    return None;
-                }
+                Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Some(Err(error)) => return Err(format!("{error:?}")),
+                None if self.buffer.is_empty() => return Ok(None),
+                None => return Err(format!("it ended within a line: {:?}", self.buffer)),
             }
         }
     }
