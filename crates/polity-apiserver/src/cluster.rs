@@ -348,9 +348,10 @@ impl Cluster {
         }
         let next = Registry::new(defs);
         for old in known.custom() {
-            let kept = next.get(&old.gvk.group, &old.gvk.version, &old.plural).is_some_and(|new| Arc::ptr_eq(new, old));
-            if !kept && let Some(custom) = &old.custom {
-                custom.gone.cancel();
+            let Some(before) = &old.custom else { continue };
+            let now = next.get(&old.gvk.group, &old.gvk.version, &old.plural).and_then(|new| new.custom.as_ref());
+            if !now.is_some_and(|now| now.continues(before)) {
+                before.gone.cancel();
             }
         }
         self.registry.store(Arc::new(next));

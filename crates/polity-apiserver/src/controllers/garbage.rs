@@ -40,12 +40,8 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Notes a commit that may concern owners or dependents.
+    /// Notes a commit; any may concern owners or dependents.
     pub fn committed(&self, stored: &Stored, deleted: bool) {
-        let waits = stored.index.is_deleting() && !stored.index.finalizers.is_empty();
-        if !deleted && !waits && stored.index.owner_references.is_empty() {
-            return;
-        }
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if changes.len() < INBOX_LIMIT {
             changes.push((stored.clone(), deleted));
@@ -64,7 +60,12 @@ impl Inbox {
 
 /// Runs until the cluster ends.
 pub async fn run(cluster: Arc<Cluster>) {
-    let mut collector = Collector { actor: Actor::named("generic-garbage-collector"), dependents: HashMap::new(), cluster };
+    let mut collector = Collector {
+        actor: Actor::named("generic-garbage-collector"),
+        dependents: HashMap::new(),
+        owners: HashMap::new(),
+        cluster,
+    };
     let mut work = collector.scan();
     loop {
         let failed = collector.work_off(work).await;
@@ -84,6 +85,8 @@ struct Collector {
     actor: Actor,
     /// Owner uid → objects that name it, or once did.
     dependents: HashMap<String, BTreeSet<Key>>,
+    /// Object → the owners it named when it was last seen.
+    owners: HashMap<Key, Vec<OwnerReference>>,
 }
 
 /// What an owner reference points at.
@@ -123,22 +126,39 @@ impl Collector {
             if deleted {
                 work.extend(self.forget(&stored));
             } else {
-                self.note(&stored);
-                work.insert(stored.key.clone());
+                work.extend(self.note(&stored));
+                let waits = stored.index.is_deleting() && !stored.index.finalizers.is_empty();
+                if waits || !stored.index.owner_references.is_empty() {
+                    work.insert(stored.key.clone());
+                }
             }
         }
         work
     }
 
-    fn note(&mut self, stored: &Stored) {
-        for owner in &stored.index.owner_references {
+    /// An object is there, or changed: owners that wait may no longer have to wait for it.
+    fn note(&mut self, stored: &Stored) -> BTreeSet<Key> {
+        let named = &stored.index.owner_references;
+        for owner in named {
             self.dependents.entry(owner.uid.clone()).or_default().insert(stored.key.clone());
         }
+        let before = if named.is_empty() {
+            self.owners.remove(&stored.key)
+        } else {
+            self.owners.insert(stored.key.clone(), named.clone())
+        };
+        let before = before.unwrap_or_default();
+        if before == *named {
+            return BTreeSet::new();
+        }
+        let registry = self.cluster.registry();
+        before.iter().filter_map(|owner| owner_key(&registry, owner, &stored.key).ok().flatten()).collect()
     }
 
     /// An object is gone: its dependents are to be looked at, and owners that waited for it.
     fn forget(&mut self, stored: &Stored) -> BTreeSet<Key> {
         let mut work = self.dependents.remove(&stored.index.uid).unwrap_or_default();
+        self.owners.remove(&stored.key);
         let registry = self.cluster.registry();
         for owner in &stored.index.owner_references {
             if let Some(of_owner) = self.dependents.get_mut(&owner.uid) {
@@ -226,7 +246,9 @@ impl Collector {
         let registry = self.cluster.registry();
         let mut blocked = false;
         for dependent in self.dependents_of(&owner.index.uid, snapshot) {
-            blocked |= dependent.index.owner_references.iter().any(|reference| reference.uid == owner.index.uid && reference.block_owner_deletion);
+            // Who owns itself does not wait for itself.
+            let blocks = |reference: &OwnerReference| reference.uid == owner.index.uid && reference.block_owner_deletion;
+            blocked |= dependent.key != owner.key && dependent.index.owner_references.iter().any(blocks);
             let Some(dependent_def) = registry.stored().into_iter().find(|def| def.bucket == dependent.key.bucket).cloned() else { continue };
             Box::pin(self.follow_owners(&registry, &dependent_def, &dependent, snapshot)).await?;
         }

@@ -46,6 +46,11 @@ impl CustomDef {
         self.terminating
     }
 
+    /// Whether another kind was made from the same definition, and shares its watches.
+    pub fn continues(&self, before: &Self) -> bool {
+        self.source == before.source
+    }
+
     /// Whether an object of this revision was written under the present schema.
     pub fn is_current(&self, revision: Revision) -> bool {
         revision >= self.schema_since
@@ -92,6 +97,12 @@ pub struct Place<'a> {
     pub shutdown: &'a CancellationToken,
 }
 
+/// What a kind was made from, and what ends its watches.
+struct Origin {
+    source: Value,
+    gone: CancellationToken,
+}
+
 /// A definition whose schema cannot be served although it was accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("version {version} of {definition} has a schema that cannot be served: {why}")]
@@ -116,10 +127,15 @@ pub fn resources(crd: &Value, revision: Revision, place: &Place<'_>) -> Result<V
         .filter(|version| version["served"] == true)
         .map(|version| {
             let name = version["name"].as_str().unwrap_or_default();
-            let same = place.known.get(group, name, plural).filter(|def| def.custom.as_ref().is_some_and(|custom| custom.source == source));
-            match same {
-                Some(def) => Ok(def.clone()),
-                None => resource(crd, version, revision, source.clone(), place).map(Arc::new),
+            let before = place.known.get(group, name, plural);
+            let same = before.and_then(|def| def.custom.as_ref()).filter(|custom| custom.source == source);
+            match (before, same) {
+                (Some(def), Some(custom)) if custom.terminating == meta::is_deleting(crd) => Ok(def.clone()),
+                // Its watches go on while its objects are deleted.
+                (_, same) => {
+                    let gone = same.map_or_else(|| place.shutdown.child_token(), |custom| custom.gone.clone());
+                    resource(crd, version, revision, Origin { source: source.clone(), gone }, place).map(Arc::new)
+                }
             }
         })
         .collect()
@@ -129,11 +145,10 @@ pub fn resources(crd: &Value, revision: Revision, place: &Place<'_>) -> Result<V
 fn source(crd: &Value) -> Value {
     json!({
         "uid": meta::uid(crd), "spec": crd["spec"], "names": crd["status"]["acceptedNames"],
-        "deleting": meta::is_deleting(crd),
     })
 }
 
-fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, place: &Place<'_>) -> Result<ResourceDef, ServeError> {
+fn resource(crd: &Value, version: &Value, revision: Revision, origin: Origin, place: &Place<'_>) -> Result<ResourceDef, ServeError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let spec = &crd["spec"];
     let names = &crd["status"]["acceptedNames"];
@@ -163,8 +178,8 @@ fn resource(crd: &Value, version: &Value, revision: Revision, source: Value, pla
         compiled: compiled.clone(),
         terminating: meta::is_deleting(crd),
         schema_since: revision,
-        source,
-        gone: place.shutdown.child_token(),
+        source: origin.source,
+        gone: origin.gone,
     };
     Ok(ResourceDef {
         gvk: GroupVersionKind::new(group.as_str(), version_name.as_str(), kind.as_str()),

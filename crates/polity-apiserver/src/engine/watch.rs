@@ -123,13 +123,14 @@ impl Stream {
             }
             let Source::Live(watch) = &mut self.source else { return None };
             let turn = tokio::select! {
+                // Events first: whoever watches a kind that goes away hears of every object's end.
                 biased;
-                () = self.shutdown.cancelled() => Turn::End,
                 event = watch.next() => match event {
                     Ok(event) => Turn::Event(event),
                     // W14: a reader that cannot keep up resumes from its last version.
                     Err(WatchEnd::Lagged | WatchEnd::Closed) => Turn::End,
                 },
+                () = self.shutdown.cancelled() => Turn::End,
                 () = tokio::time::sleep_until(self.ends_at) => Turn::End,
                 () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => Turn::Bookmark(watch.seen()),
             };

@@ -365,7 +365,7 @@ fn p6_senseless_patches_are_refused() {
     let no_key = patched(live(), json!({"containers": [{"image": "x"}]})).unwrap_err();
     assert_eq!(
         no_key.to_string(),
-        "map: {\"image\":\"x\"} does not contain declared merge key: name"
+        "map: map[image:x] does not contain declared merge key: name"
     );
     assert!(matches!(no_key, StrategicError::MissingMergeKey { .. }));
     let cases = [
