@@ -155,7 +155,7 @@ mod tests {
     fn c4_taken_names_are_refused_by_what_is_taken() {
         let first = accept(&crd("widgets", "Widget", "w"), &Taken::default(), now()).unwrap();
         for (other, reason) in [
-            (crd("gadgets", "Widget", "g"), "SingularConflict"),
+            (crd("gadgets", "Widget", "g"), "ListKindConflict"),
             (crd("gadgets", "Gadget", "w"), "ShortNamesConflict"),
             (crd("w", "Gadget", "g"), "PluralConflict"),
             (crd("gadgets", "WidgetList", "g"), "KindConflict"),

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::prepare::BodyKind;
 use super::{Call, Written, admit, special};
 use crate::admission::Operation;
-use crate::kinds::normalise;
 use crate::object::{encode, meta};
 use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
@@ -39,11 +38,9 @@ impl Call<'_> {
 
     /// Records who owns which field of a write that is no apply (S12).
     pub fn track(&self, live: Option<&Value>, object: &mut Value, options: &WriteOptions) {
-        // A new object of a typed kind is compared with an empty one, which has some members already.
-        let empty = if live.is_none() { normalise::empty(&self.def.gvk) } else { None };
         apply::track_update(apply::UpdateInput {
             schema: &self.def.schema,
-            live: live.or(empty.as_ref()),
+            live,
             new: object,
             manager: self.manager(options),
             subresource: self.subresource_name(),
