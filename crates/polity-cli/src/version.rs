@@ -7,6 +7,7 @@ use crate::output::OutputArgs;
 
 /// Show the version of this program and of the Kubernetes API it speaks
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  polity version\n  polity version -o json")]
 pub struct VersionArgs {
     #[command(flatten)]
     output: OutputArgs,

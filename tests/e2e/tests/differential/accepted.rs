@@ -17,13 +17,19 @@ pub(crate) const ACCEPTED: &[Accepted] = &[];
 
 /// The entry that covers a difference.
 pub(crate) fn covering(case: &str, difference: &Difference) -> Option<usize> {
-    ACCEPTED.iter().position(|accepted| case.contains(accepted.case) && is_at(accepted.at, &difference.at))
+    ACCEPTED
+        .iter()
+        .position(|accepted| case.contains(accepted.case) && is_at(accepted.at, &difference.at))
 }
 
 fn is_at(pattern: &str, pointer: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == pointer,
-        Some((start, end)) => pointer.len() >= start.len() + end.len() && pointer.starts_with(start) && pointer.ends_with(end),
+        Some((start, end)) => {
+            pointer.len() >= start.len() + end.len()
+                && pointer.starts_with(start)
+                && pointer.ends_with(end)
+        }
     }
 }
 

@@ -160,7 +160,12 @@ pub(crate) fn apply(path: impl Into<String>, manager: &str, body: impl Into<Valu
 }
 
 /// A request whose body is exactly this text.
-pub(crate) fn raw(method: &'static str, path: impl Into<String>, content_type: &str, body: impl Into<String>) -> Step {
+pub(crate) fn raw(
+    method: &'static str,
+    path: impl Into<String>,
+    content_type: &str,
+    body: impl Into<String>,
+) -> Step {
     Step::new(method, path).with_body(content_type, body)
 }
 

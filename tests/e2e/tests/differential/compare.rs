@@ -27,12 +27,22 @@ fn walk(at: String, ours: Option<&Value>, real: Option<&Value>, found: &mut Vec<
             let keys: BTreeSet<&String> = ours.keys().chain(real.keys()).collect();
             for key in keys {
                 let escaped = key.replace('~', "~0").replace('/', "~1");
-                walk(format!("{at}/{escaped}"), ours.get(key), real.get(key), found);
+                walk(
+                    format!("{at}/{escaped}"),
+                    ours.get(key),
+                    real.get(key),
+                    found,
+                );
             }
         }
         (Some(Value::Array(ours)), Some(Value::Array(real))) => {
             for index in 0..ours.len().max(real.len()) {
-                walk(format!("{at}/{index}"), ours.get(index), real.get(index), found);
+                walk(
+                    format!("{at}/{index}"),
+                    ours.get(index),
+                    real.get(index),
+                    found,
+                );
             }
         }
         (ours, real) if ours == real => {}
@@ -54,7 +64,10 @@ mod tests {
     fn members_are_compared_one_by_one() {
         let ours = json!({"a": 1, "b": [1, 2], "c": {"d/e": null}});
         let real = json!({"a": 1, "b": [1], "c": {"d/e": 3}, "f": ""});
-        let found: Vec<String> = differences(&ours, &real).into_iter().map(|difference| difference.at).collect();
+        let found: Vec<String> = differences(&ours, &real)
+            .into_iter()
+            .map(|difference| difference.at)
+            .collect();
         assert_eq!(found, ["/b/1", "/c/d~1e", "/f"]);
         assert!(differences(&ours, &ours).is_empty());
     }

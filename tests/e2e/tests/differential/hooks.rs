@@ -30,8 +30,13 @@ impl Hooks {
         let authority = Authority::create("hooks", LIFE, clock.now())?;
         let names = ServerNames::new("hooks").ip([127, 0, 0, 1]);
         let issued = authority.issue_server(&names, LIFE, clock.now())?;
-        let tls = ServerTls::new(&TlsMaterial::new(issued.certificate.to_pem(), issued.key.to_pem()))?;
-        let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?.with_tls(tls);
+        let tls = ServerTls::new(&TlsMaterial::new(
+            issued.certificate.to_pem(),
+            issued.key.to_pem(),
+        ))?;
+        let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .await?
+            .with_tls(tls);
         let address = server.address();
         let router = Router::new().route("/{behaviour}", post(review));
         let shutdown = tasks.shutdown().clone();
@@ -60,28 +65,37 @@ async fn review(Path(behaviour): Path<String>, Json(review): Json<Value>) -> Res
         return (StatusCode::INTERNAL_SERVER_ERROR, "out of order").into_response();
     };
     answer["uid"] = request["uid"].clone();
-    Json(json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": answer})).into_response()
+    Json(
+        json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": answer}),
+    )
+    .into_response()
 }
 
 /// What a hook of this behaviour says; `None` is an error.
 fn answer(behaviour: &str, request: &Value) -> Option<Value> {
-    let patch = |operations: Value| {
-        json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
-    };
+    let patch = |operations: Value| json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())});
     Some(match behaviour {
         "allow" => json!({"allowed": true}),
         "deny" => json!({"allowed": false}),
-        "deny-because" => json!({"allowed": false, "status": {"message": "not on my watch", "code": 403, "reason": "Forbidden"}}),
-        "deny-teapot" => json!({"allowed": false, "status": {"message": "short and stout", "code": 418}}),
+        "deny-because" => {
+            json!({"allowed": false, "status": {"message": "not on my watch", "code": 403, "reason": "Forbidden"}})
+        }
+        "deny-teapot" => {
+            json!({"allowed": false, "status": {"message": "short and stout", "code": 418}})
+        }
         "deny-invalid" => json!({"allowed": false, "status": {
             "message": "bad color", "code": 422, "reason": "Invalid",
             "details": {"causes": [{"field": "data.color", "reason": "FieldValueInvalid", "message": "no"}]},
         }}),
         "warn" => json!({"allowed": true, "warnings": ["mind the gap", "mind the \"quotes\""]}),
-        "label" => patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"touched": "yes"}}])),
+        "label" => {
+            patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"touched": "yes"}}]))
+        }
         "bad-patch" => patch(json!([{"op": "remove", "path": "/spec/nothing/here"}])),
         "rename" => patch(json!([{"op": "replace", "path": "/metadata/name", "value": "other"}])),
-        "echo" => patch(json!([{"op": "add", "path": "/metadata/annotations", "value": {"seen": review_of(request)}}])),
+        "echo" => patch(
+            json!([{"op": "add", "path": "/metadata/annotations", "value": {"seen": review_of(request)}}]),
+        ),
         _ => return None,
     })
 }

@@ -11,7 +11,10 @@ use crate::servers::Answer;
 /// What takes the place of a text in any string.
 static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     [
-        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
+        (
+            r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+            "<uid>",
+        ),
         (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "<time>"),
         (r"\b127\.0\.0\.1:\d+", "<address>"),
         (r"current: \d+$", "current: <version>"),
@@ -19,7 +22,12 @@ static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         // Where the real server keeps its types.
         (r#" in scheme "pkg/runtime/scheme.go:\d+""#, ""),
     ]
-    .map(|(pattern, shown)| (Regex::new(pattern).expect("the pattern is a constant"), shown))
+    .map(|(pattern, shown)| {
+        (
+            Regex::new(pattern).expect("the pattern is a constant"),
+            shown,
+        )
+    })
     .into()
 });
 
@@ -27,9 +35,24 @@ static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
 const OWN_MANAGERS: &[&str] = &["polity", "kube-apiserver", "kube-controller-manager"];
 
 /// An answer as one JSON value in which only what matters is left.
-pub(crate) fn normalise(answer: &Answer, is_watch: bool, variables: &BTreeMap<String, String>) -> Value {
-    let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let warnings: Vec<&str> = answer.headers.get_all("warning").iter().filter_map(|value| value.to_str().ok()).collect();
+pub(crate) fn normalise(
+    answer: &Answer,
+    is_watch: bool,
+    variables: &BTreeMap<String, String>,
+) -> Value {
+    let header = |name: &str| {
+        answer
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let warnings: Vec<&str> = answer
+        .headers
+        .get_all("warning")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
     let text = String::from_utf8_lossy(&answer.body);
     let mut body = match serde_json::from_str::<Value>(&text) {
         Ok(body) if !is_watch => body,
@@ -50,8 +73,14 @@ pub(crate) fn normalise(answer: &Answer, is_watch: bool, variables: &BTreeMap<St
 
 /// The lines of a watch. Bookmarks come when they come, but for the one that ends the initial events.
 fn events(text: &str) -> Value {
-    let events = text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!(line)));
-    events.filter(|event: &Value| event["type"] != "BOOKMARK" || event.to_string().contains("initial-events-end")).collect()
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!(line)));
+    events
+        .filter(|event: &Value| {
+            event["type"] != "BOOKMARK" || event.to_string().contains("initial-events-end")
+        })
+        .collect()
 }
 
 fn clean(value: &mut Value, key: &str) {
@@ -61,7 +90,10 @@ fn clean(value: &mut Value, key: &str) {
             items.iter_mut().for_each(|item| clean(item, key));
             if key == "managedFields" {
                 // Entries are ordered by their times, which may or may not be of the same second.
-                items.sort_by_key(|entry| ["operation", "manager", "apiVersion", "subresource"].map(|name| entry[name].to_string()));
+                items.sort_by_key(|entry| {
+                    ["operation", "manager", "apiVersion", "subresource"]
+                        .map(|name| entry[name].to_string())
+                });
             }
         }
         Value::String(text) => {
@@ -90,7 +122,10 @@ fn clean(value: &mut Value, key: &str) {
 }
 
 fn clean_object(members: &mut Map<String, Value>) {
-    let prefix = members.get("generateName").and_then(Value::as_str).map(str::to_owned);
+    let prefix = members
+        .get("generateName")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     if let (Some(prefix), Some(Value::String(name))) = (prefix, members.get_mut("name"))
         && name.len() == prefix.len() + 5
         && name.starts_with(&prefix)
@@ -101,26 +136,41 @@ fn clean_object(members: &mut Map<String, Value>) {
         clean(member, key);
     }
     // Keys of field sets hold ids too.
-    let renamed: Vec<String> = members.keys().filter(|key| TEXTS[0].0.is_match(key)).cloned().collect();
+    let renamed: Vec<String> = members
+        .keys()
+        .filter(|key| TEXTS[0].0.is_match(key))
+        .cloned()
+        .collect();
     for key in renamed {
         if let Some(member) = members.remove(&key) {
-            members.insert(TEXTS[0].0.replace_all(&key, TEXTS[0].1).into_owned(), member);
+            members.insert(
+                TEXTS[0].0.replace_all(&key, TEXTS[0].1).into_owned(),
+                member,
+            );
         }
     }
 }
 
 /// A cell of a table such as `5s`.
 fn is_age(text: &str) -> bool {
-    text.strip_suffix('s').is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    text.strip_suffix('s').is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// A saved version or uid in a message is not the same on both servers.
 fn replace_saved(value: &mut Value, variables: &BTreeMap<String, String>) {
     match value {
-        Value::Object(members) => members.values_mut().for_each(|member| replace_saved(member, variables)),
-        Value::Array(items) => items.iter_mut().for_each(|item| replace_saved(item, variables)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| replace_saved(member, variables)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| replace_saved(item, variables)),
         Value::String(text) => {
-            for (variable, saved) in variables.iter().filter(|(variable, saved)| !["ns", "group", "hook", "ca"].contains(&variable.as_str()) && saved.len() > 1) {
+            for (variable, saved) in variables.iter().filter(|(variable, saved)| {
+                !["ns", "group", "hook", "ca"].contains(&variable.as_str()) && saved.len() > 1
+            }) {
                 *text = text.replace(saved, &format!("<{variable}>"));
             }
         }

@@ -26,13 +26,23 @@ pub(crate) struct Report {
 impl Report {
     /// `whole`: every case was run, so an accepted difference that was not met is out of date.
     pub(crate) fn new(outcomes: &[Outcome], whole: bool) -> Self {
-        let mut report = Self { n_cases: outcomes.len(), ..Self::default() };
+        let mut report = Self {
+            n_cases: outcomes.len(),
+            ..Self::default()
+        };
         for outcome in outcomes {
             report.add(outcome);
         }
         if whole {
-            let unused = ACCEPTED.iter().enumerate().filter(|(index, _)| !report.used.contains(index));
-            let stale: Vec<String> = unused.map(|(_, accepted)| format!("no longer differs, take it off the list: {accepted:?}")).collect();
+            let unused = ACCEPTED
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| !report.used.contains(index));
+            let stale: Vec<String> = unused
+                .map(|(_, accepted)| {
+                    format!("no longer differs, take it off the list: {accepted:?}")
+                })
+                .collect();
             report.problems.extend(stale);
         }
         report
@@ -41,13 +51,23 @@ impl Report {
     fn add(&mut self, outcome: &Outcome) {
         for step in &outcome.steps {
             self.n_requests += 1;
-            let (accepted, different): (Vec<_>, Vec<_>) =
-                step.differences.iter().map(|difference| (covering(outcome.case, difference), difference)).partition(|(entry, _)| entry.is_some());
-            self.used.extend(accepted.iter().filter_map(|(entry, _)| *entry));
+            let (accepted, different): (Vec<_>, Vec<_>) = step
+                .differences
+                .iter()
+                .map(|difference| (covering(outcome.case, difference), difference))
+                .partition(|(entry, _)| entry.is_some());
+            self.used
+                .extend(accepted.iter().filter_map(|(entry, _)| *entry));
             if !different.is_empty() {
                 self.n_different += 1;
-                let shown: String = different.into_iter().map(|(_, difference)| show(difference)).collect();
-                self.problems.push(format!("DIFFERENT {} (step {}: {})\n{shown}", outcome.case, step.number, step.request));
+                let shown: String = different
+                    .into_iter()
+                    .map(|(_, difference)| show(difference))
+                    .collect();
+                self.problems.push(format!(
+                    "DIFFERENT {} (step {}: {})\n{shown}",
+                    outcome.case, step.number, step.request
+                ));
             } else if accepted.is_empty() {
                 self.n_same += 1;
             } else {
@@ -55,7 +75,8 @@ impl Report {
             }
         }
         if let Some(why) = &outcome.broken {
-            self.problems.push(format!("BROKEN {}: {why}\n", outcome.case));
+            self.problems
+                .push(format!("BROKEN {}: {why}\n", outcome.case));
         }
     }
 
@@ -88,6 +109,15 @@ impl fmt::Display for Report {
 }
 
 fn show(difference: &Difference) -> String {
-    let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "(absent)".to_owned(), Value::to_string);
-    format!("  {}\n    ours: {}\n    real: {}\n", difference.at, value(&difference.ours), value(&difference.real))
+    let value = |value: &Option<Value>| {
+        value
+            .as_ref()
+            .map_or_else(|| "(absent)".to_owned(), Value::to_string)
+    };
+    format!(
+        "  {}\n    ours: {}\n    real: {}\n",
+        difference.at,
+        value(&difference.ours),
+        value(&difference.real)
+    )
 }

@@ -39,8 +39,15 @@ type Variables = BTreeMap<String, String>;
 
 /// Runs `case` on both servers at once.
 pub(crate) async fn run(case: Case, servers: &Servers) -> Outcome {
-    let mut outcome = Outcome { case: case.name, steps: Vec::new(), broken: None };
-    let mut sides = [Side::new(&case, &servers.ours, servers), Side::new(&case, &servers.real, servers)];
+    let mut outcome = Outcome {
+        case: case.name,
+        steps: Vec::new(),
+        broken: None,
+    };
+    let mut sides = [
+        Side::new(&case, &servers.ours, servers),
+        Side::new(&case, &servers.real, servers),
+    ];
     let [ours, real] = &mut sides;
     if let Err(error) = tokio::try_join!(ours.prepare(), real.prepare()) {
         outcome.broken = Some(format!("{error:#}"));
@@ -73,7 +80,17 @@ struct Side<'a> {
 
 impl<'a> Side<'a> {
     fn new(case: &Case, target: &'a Target, servers: &Servers) -> Self {
-        let slug: String = case.name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        let slug: String = case
+            .name
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '-'
+                }
+            })
+            .collect();
         let slug = slug.replace("--", "-");
         let slug = slug.get(..40).unwrap_or(&slug).trim_matches('-').to_owned();
         let variables = BTreeMap::from([
@@ -87,10 +104,16 @@ impl<'a> Side<'a> {
 
     async fn prepare(&self) -> Result<()> {
         let body = json!({"metadata": {"name": self.variables["ns"]}}).to_string();
-        let request = Request::post("/api/v1/namespaces").header("content-type", "application/json").body(body.into_bytes())?;
+        let request = Request::post("/api/v1/namespaces")
+            .header("content-type", "application/json")
+            .body(body.into_bytes())?;
         let answer = self.target.send(crate::case::Asker::Admin, request).await?;
         if !answer.code.is_success() {
-            bail!("creating the namespace on {}: {}", self.target.name, String::from_utf8_lossy(&answer.body));
+            bail!(
+                "creating the namespace on {}: {}",
+                self.target.name,
+                String::from_utf8_lossy(&answer.body)
+            );
         }
         Ok(())
     }
@@ -103,34 +126,63 @@ impl<'a> Side<'a> {
             while !is_reached(until, &answer) {
                 looks += 1;
                 if looks > LOOKS {
-                    bail!("{} never answered {until:?} to {} {}; last: {} {}", self.target.name, step.method, step.path, answer.code, String::from_utf8_lossy(&answer.body));
+                    bail!(
+                        "{} never answered {until:?} to {} {}; last: {} {}",
+                        self.target.name,
+                        step.method,
+                        step.path,
+                        answer.code,
+                        String::from_utf8_lossy(&answer.body)
+                    );
                 }
                 tokio::time::sleep(PAUSE).await;
                 answer = self.ask(step).await?;
             }
         }
         if !step.compared && !answer.code.is_success() {
-            bail!("{} refused {} {}: {}", self.target.name, step.method, step.path, String::from_utf8_lossy(&answer.body));
+            bail!(
+                "{} refused {} {}: {}",
+                self.target.name,
+                step.method,
+                step.path,
+                String::from_utf8_lossy(&answer.body)
+            );
         }
         let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         for (variable, pointer) in &step.saves {
-            let value = body.pointer(pointer).with_context(|| format!("{}: no {pointer} in {body}", self.target.name))?;
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = body
+                .pointer(pointer)
+                .with_context(|| format!("{}: no {pointer} in {body}", self.target.name))?;
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             self.variables.insert((*variable).to_owned(), text);
         }
-        Ok(normal::normalise(&answer, step.path.contains("watch="), &self.variables))
+        Ok(normal::normalise(
+            &answer,
+            step.path.contains("watch="),
+            &self.variables,
+        ))
     }
 
     async fn ask(&self, step: &Step) -> Result<Answer> {
-        let mut builder = Request::builder().method(step.method).uri(self.filled(&step.path));
+        let mut builder = Request::builder()
+            .method(step.method)
+            .uri(self.filled(&step.path));
         if !step.headers.iter().any(|(name, _)| *name == "user-agent") {
             builder = builder.header("user-agent", "differential/1");
         }
         for (name, value) in &step.headers {
             builder = builder.header(*name, self.filled(value));
         }
-        let body = step.body.as_deref().map(|body| self.filled(body)).unwrap_or_default();
-        self.target.send(step.asker, builder.body(body.into_bytes())?).await
+        let body = step
+            .body
+            .as_deref()
+            .map(|body| self.filled(body))
+            .unwrap_or_default();
+        self.target
+            .send(step.asker, builder.body(body.into_bytes())?)
+            .await
     }
 
     /// The text with its variables filled in.
@@ -150,7 +202,10 @@ fn is_reached(until: &Until, answer: &Answer) -> bool {
         Until::Field(pointer, wanted) => body.pointer(pointer) == Some(wanted),
         Until::Condition(kind, status) => {
             let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
-            conditions.into_iter().flatten().any(|condition| condition["type"] == *kind && condition["status"] == *status)
+            conditions
+                .into_iter()
+                .flatten()
+                .any(|condition| condition["type"] == *kind && condition["status"] == *status)
         }
     }
 }

@@ -102,7 +102,8 @@ impl Servers {
 
 impl Target {
     async fn new(name: &'static str, kubeconfig: Kubeconfig) -> Result<Self> {
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let mut nobody = config.clone();
         nobody.auth_info = AuthInfo::default();
         Ok(Self {
@@ -119,7 +120,10 @@ impl Target {
             Asker::Nobody => &self.nobody,
         };
         let what = format!("{} {} {}", self.name, request.method(), request.uri());
-        let response = client.send(request.map(Body::from)).await.with_context(|| what.clone())?;
+        let response = client
+            .send(request.map(Body::from))
+            .await
+            .with_context(|| what.clone())?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.with_context(|| what)?.to_bytes();
         Ok(Answer {

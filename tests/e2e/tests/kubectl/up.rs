@@ -231,11 +231,8 @@ fn up_takes_the_next_free_port_and_keeps_it() {
     two.interrupt();
     let two = start(&second);
     assert_eq!(port(&two), kept);
-    assert!(
-        two.said().contains("kubectl get namespaces"),
-        "{}",
-        two.said()
-    );
+    let said = two.interrupt().said;
+    assert!(said.contains("kubectl get namespaces"), "{said}");
 }
 
 #[test]

@@ -12,7 +12,12 @@ fn rules(rules: Value, properties: Value) -> Value {
 pub(crate) fn cases() -> Vec<Case> {
     let numbers = json!({"min": {"type": "integer"}, "max": {"type": "integer"}, "name": {"type": "string", "maxLength": 20}, "kind": {"type": "string"}});
     let broken = |rule: Value| {
-        post(DEFINITIONS, definition(json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": rules(json!([rule]), json!({"a": {"type": "string"}}))}}}})))
+        post(
+            DEFINITIONS,
+            definition(
+                json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": rules(json!([rule]), json!({"a": {"type": "string"}}))}}}}),
+            ),
+        )
     };
     vec![
         case(

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::case::{Case, Step, Until, apply, case, delete, get, json_patch, merge, post, put, strategic};
+use crate::case::{
+    Case, Step, Until, apply, case, delete, get, json_patch, merge, post, put, strategic,
+};
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const WIDGETS: &str = "/apis/{group}/v1/namespaces/{ns}/widgets";
@@ -19,13 +21,17 @@ pub(crate) fn definition(version: Value) -> Value {
 
 /// Creates a definition with this schema of `spec` and waits until its objects are served.
 pub(crate) fn defined(spec: Value) -> Vec<Step> {
-    defined_by(definition(json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}})))
+    defined_by(definition(
+        json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}),
+    ))
 }
 
 fn defined_by(definition: Value) -> Vec<Step> {
     vec![
         post(DEFINITIONS, definition).setup(),
-        get(format!("{DEFINITIONS}/widgets.{{group}}")).setup().until(Until::Condition("Established", "True")),
+        get(format!("{DEFINITIONS}/widgets.{{group}}"))
+            .setup()
+            .until(Until::Condition("Established", "True")),
         get(WIDGETS).setup().until(Until::Code(200)),
     ]
 }
@@ -55,7 +61,8 @@ fn simple() -> Value {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let with = |name, setup: Vec<Step>, steps: Vec<Step>| case(name, setup.into_iter().chain(steps));
+    let with =
+        |name, setup: Vec<Step>, steps: Vec<Step>| case(name, setup.into_iter().chain(steps));
     let schema = |schema: Value| definition(json!({"schema": {"openAPIV3Schema": schema}}));
     vec![
         case(

@@ -19,7 +19,10 @@ fn map(name: &str, metadata: Value) -> Step {
 }
 
 fn child(name: &str, block: bool) -> Step {
-    map(name, json!({"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "{owner}", "blockOwnerDeletion": block}]}))
+    map(
+        name,
+        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "{owner}", "blockOwnerDeletion": block}]}),
+    )
 }
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -20,7 +20,13 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         case(
             "discovery: health",
-            [get("/healthz"), get("/livez"), get("/readyz"), get("/readyz/ping"), get("/readyz/nothing")],
+            [
+                get("/healthz"),
+                get("/livez"),
+                get("/readyz"),
+                get("/readyz/ping"),
+                get("/readyz/nothing"),
+            ],
         ),
     ]
 }

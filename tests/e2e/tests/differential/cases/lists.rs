@@ -7,9 +7,20 @@ use crate::case::{Case, Step, case, delete, get, post};
 const MAPS: &str = "/api/v1/namespaces/{ns}/configmaps";
 
 fn maps() -> Vec<Step> {
-    [("a", "web", "1"), ("b", "web", "2"), ("c", "db", "2"), ("d", "db", "3")]
-        .map(|(name, tier, n)| post(MAPS, json!({"metadata": {"name": name, "labels": {"tier": tier, "n": n, "diff": "yes"}}})).setup())
-        .into()
+    [
+        ("a", "web", "1"),
+        ("b", "web", "2"),
+        ("c", "db", "2"),
+        ("d", "db", "3"),
+    ]
+    .map(|(name, tier, n)| {
+        post(
+            MAPS,
+            json!({"metadata": {"name": name, "labels": {"tier": tier, "n": n, "diff": "yes"}}}),
+        )
+        .setup()
+    })
+    .into()
 }
 
 fn listing(query: &str) -> Step {
@@ -39,7 +50,9 @@ pub(crate) fn cases() -> Vec<Case> {
             "lists: field selectors",
             vec![
                 listing("fieldSelector=metadata.name%3Db"),
-                listing("fieldSelector=metadata.name!%3Db,metadata.namespace%3D{ns}&labelSelector=diff"),
+                listing(
+                    "fieldSelector=metadata.name!%3Db,metadata.namespace%3D{ns}&labelSelector=diff",
+                ),
                 listing("fieldSelector=metadata.name%3Dnone"),
                 listing("fieldSelector=spec.x%3Db"),
                 listing("fieldSelector=metadata.name"),
@@ -70,14 +83,18 @@ pub(crate) fn cases() -> Vec<Case> {
                 listing("resourceVersion=0&labelSelector=diff"),
                 delete(format!("{MAPS}/a")).setup(),
                 listing("resourceVersion={rv}&resourceVersionMatch=Exact&labelSelector=diff"),
-                listing("resourceVersion={rv}&resourceVersionMatch=NotOlderThan&labelSelector=diff"),
+                listing(
+                    "resourceVersion={rv}&resourceVersionMatch=NotOlderThan&labelSelector=diff",
+                ),
                 listing("resourceVersion={rv}&limit=10&labelSelector=diff"),
                 listing("resourceVersionMatch=Exact"),
                 listing("resourceVersion=0&resourceVersionMatch=Exact"),
                 listing("resourceVersion=1&resourceVersionMatch=Sometimes"),
                 listing("resourceVersion={rv}&resourceVersionMatch=NotOlderThan&continue=x"),
                 listing("resourceVersion=abc"),
-                listing("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"),
+                listing(
+                    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+                ),
                 listing("resourceVersion=999999999"),
                 get(format!("{MAPS}/b?resourceVersion=0")),
                 get(format!("{MAPS}/b?resourceVersion=999999999")),

@@ -20,22 +20,76 @@ pub(crate) fn cases() -> Vec<Case> {
                 raw("POST", MAPS, JSON, "{} {}"),
                 raw("POST", MAPS, JSON, r#"{"metadata": 1}"#),
                 raw("POST", MAPS, JSON, r#"{"metadata": {"name": 1}}"#),
-                raw("POST", MAPS, JSON, r#"{"metadata": {"name": "a", "labels": ["x"]}}"#),
-                raw("POST", MAPS, JSON, r#"{"metadata": {"name": "a", "labels": {"x": 1}}}"#),
-                raw("POST", MAPS, JSON, r#"{"metadata": {"name": "a"}, "data": "x"}"#),
-                raw("POST", MAPS, JSON, r#"{"metadata": {"name": "a"}, "immutable": "yes"}"#),
-                raw("POST", MAPS, JSON, r#"{"metadata": {"name": "nulls", "labels": null}, "data": {"a": null}}"#),
-                raw("POST", MAPS, JSON, r#"{"kind": 1, "metadata": {"name": "a"}}"#),
-                raw("POST", MAPS, "application/yaml", "metadata:\n  name: yaml\ndata:\n  a: \"1\"\n"),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    r#"{"metadata": {"name": "a", "labels": ["x"]}}"#,
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    r#"{"metadata": {"name": "a", "labels": {"x": 1}}}"#,
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    r#"{"metadata": {"name": "a"}, "data": "x"}"#,
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    r#"{"metadata": {"name": "a"}, "immutable": "yes"}"#,
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    r#"{"metadata": {"name": "nulls", "labels": null}, "data": {"a": null}}"#,
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    r#"{"kind": 1, "metadata": {"name": "a"}}"#,
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    "application/yaml",
+                    "metadata:\n  name: yaml\ndata:\n  a: \"1\"\n",
+                ),
                 raw("POST", MAPS, "application/yaml", "metadata:\n  name: [\n"),
                 raw("POST", MAPS, "text/plain", "{}"),
                 raw("POST", MAPS, "application/xml", "<a/>"),
-                raw("POST", MAPS, "application/json; charset=utf-8", r#"{"metadata": {"name": "charset"}}"#),
-                raw("POST", MAPS, "application/vnd.kubernetes.protobuf", "not protobuf"),
+                raw(
+                    "POST",
+                    MAPS,
+                    "application/json; charset=utf-8",
+                    r#"{"metadata": {"name": "charset"}}"#,
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    "application/vnd.kubernetes.protobuf",
+                    "not protobuf",
+                ),
                 raw("POST", MAPS, "nonsense", "{}"),
-                post("/api/v1/namespaces/{ns}/services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": "eighty"}]}})),
-                post("/api/v1/namespaces/{ns}/services", json!({"metadata": {"name": "s"}, "spec": {"ports": {"port": 80}}})),
-                post("/api/v1/namespaces/{ns}/pods", json!({"metadata": {"name": "s"}, "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "lots"}}}]}})),
+                post(
+                    "/api/v1/namespaces/{ns}/services",
+                    json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": "eighty"}]}}),
+                ),
+                post(
+                    "/api/v1/namespaces/{ns}/services",
+                    json!({"metadata": {"name": "s"}, "spec": {"ports": {"port": 80}}}),
+                ),
+                post(
+                    "/api/v1/namespaces/{ns}/pods",
+                    json!({"metadata": {"name": "s"}, "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "lots"}}}]}}),
+                ),
                 put(format!("{MAPS}/a"), json!([])),
             ],
         ),
@@ -59,7 +113,10 @@ pub(crate) fn cases() -> Vec<Case> {
         case(
             "malformed: methods",
             [
-                post("/api/v1/configmaps", json!({"metadata": {"name": "a", "namespace": "{ns}"}})),
+                post(
+                    "/api/v1/configmaps",
+                    json!({"metadata": {"name": "a", "namespace": "{ns}"}}),
+                ),
                 post(format!("{MAPS}/a"), json!({})),
                 put(MAPS, json!({})),
                 bare("PATCH", MAPS),
@@ -74,10 +131,43 @@ pub(crate) fn cases() -> Vec<Case> {
         case(
             "malformed: too much",
             [
-                raw("POST", MAPS, JSON, format!(r#"{{"metadata": {{"name": "big"}}, "data": {{"a": "{}"}}}}"#, "x".repeat(3 * 1024 * 1024))),
-                raw("POST", MAPS, JSON, format!(r#"{{"metadata": {{"name": "big"}}, "data": {{"a": "{}"}}}}"#, "x".repeat(1024 * 1024))),
-                raw("POST", MAPS, JSON, format!(r#"{{"metadata": {{"name": "big", "annotations": {{"a": "{}"}}}}}}"#, "x".repeat(256 * 1024))),
-                raw("POST", MAPS, JSON, format!(r#"{{"metadata": {{"name": "deep"}}, "data": {}1{}}}"#, "[".repeat(20_000), "]".repeat(20_000))),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    format!(
+                        r#"{{"metadata": {{"name": "big"}}, "data": {{"a": "{}"}}}}"#,
+                        "x".repeat(3 * 1024 * 1024)
+                    ),
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    format!(
+                        r#"{{"metadata": {{"name": "big"}}, "data": {{"a": "{}"}}}}"#,
+                        "x".repeat(1024 * 1024)
+                    ),
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    format!(
+                        r#"{{"metadata": {{"name": "big", "annotations": {{"a": "{}"}}}}}}"#,
+                        "x".repeat(256 * 1024)
+                    ),
+                ),
+                raw(
+                    "POST",
+                    MAPS,
+                    JSON,
+                    format!(
+                        r#"{{"metadata": {{"name": "deep"}}, "data": {}1{}}}"#,
+                        "[".repeat(20_000),
+                        "]".repeat(20_000)
+                    ),
+                ),
             ],
         ),
     ]

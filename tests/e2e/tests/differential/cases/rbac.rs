@@ -16,7 +16,10 @@ fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
 }
 
 fn access(spec: Value) -> crate::case::Step {
-    post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json!({"spec": spec}))
+    post(
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        json!({"spec": spec}),
+    )
 }
 
 pub(crate) fn cases() -> Vec<Case> {

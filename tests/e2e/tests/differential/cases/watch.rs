@@ -9,7 +9,12 @@ const MAPS: &str = "/api/v1/namespaces/{ns}/configmaps";
 const MINE: &str = "watch=true&timeoutSeconds=1&labelSelector=diff";
 
 pub(crate) fn cases() -> Vec<Case> {
-    let map = |name: &str| post(MAPS, json!({"metadata": {"name": name, "labels": {"diff": "yes"}}}));
+    let map = |name: &str| {
+        post(
+            MAPS,
+            json!({"metadata": {"name": name, "labels": {"diff": "yes"}}}),
+        )
+    };
     vec![
         case(
             "watch: initial and later events",
@@ -18,13 +23,23 @@ pub(crate) fn cases() -> Vec<Case> {
                 get(MAPS).setup().save("rv", "/metadata/resourceVersion"),
                 map("b").setup(),
                 merge(format!("{MAPS}/a"), json!({"data": {"x": "1"}})).setup(),
-                merge(format!("{MAPS}/b"), json!({"metadata": {"labels": {"diff": null}}})).setup(),
-                merge(format!("{MAPS}/b"), json!({"metadata": {"labels": {"diff": "again"}}})).setup(),
+                merge(
+                    format!("{MAPS}/b"),
+                    json!({"metadata": {"labels": {"diff": null}}}),
+                )
+                .setup(),
+                merge(
+                    format!("{MAPS}/b"),
+                    json!({"metadata": {"labels": {"diff": "again"}}}),
+                )
+                .setup(),
                 delete(format!("{MAPS}/a")).setup(),
                 get(format!("{MAPS}?{MINE}&resourceVersion={{rv}}")),
                 get(format!("{MAPS}?{MINE}")),
                 get(format!("{MAPS}?{MINE}&resourceVersion=0")),
-                get(format!("{MAPS}?{MINE}&resourceVersion={{rv}}&fieldSelector=metadata.name%3Da")),
+                get(format!(
+                    "{MAPS}?{MINE}&resourceVersion={{rv}}&fieldSelector=metadata.name%3Da"
+                )),
             ],
         ),
         case(
@@ -32,9 +47,15 @@ pub(crate) fn cases() -> Vec<Case> {
             [
                 map("a").setup(),
                 map("b").setup(),
-                get(format!("{MAPS}?{MINE}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")),
-                get(format!("{MAPS}?{MINE}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0")),
-                get(format!("{MAPS}?{MINE}&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")),
+                get(format!(
+                    "{MAPS}?{MINE}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+                )),
+                get(format!(
+                    "{MAPS}?{MINE}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
+                )),
+                get(format!(
+                    "{MAPS}?{MINE}&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+                )),
             ],
         ),
         case(
@@ -42,11 +63,17 @@ pub(crate) fn cases() -> Vec<Case> {
             [
                 get(format!("{MAPS}?{MINE}&sendInitialEvents=true")),
                 get(format!("{MAPS}?{MINE}&resourceVersionMatch=NotOlderThan")),
-                get(format!("{MAPS}?{MINE}&sendInitialEvents=true&resourceVersionMatch=Exact")),
+                get(format!(
+                    "{MAPS}?{MINE}&sendInitialEvents=true&resourceVersionMatch=Exact"
+                )),
                 get(format!("{MAPS}?{MINE}&resourceVersion=abc")),
                 get(format!("{MAPS}?watch=true&timeoutSeconds=abc")),
-                get(format!("{MAPS}?watch=true&timeoutSeconds=1&labelSelector=a+b")),
-                get(format!("{MAPS}?watch=true&timeoutSeconds=1&fieldSelector=x%3Dy")),
+                get(format!(
+                    "{MAPS}?watch=true&timeoutSeconds=1&labelSelector=a+b"
+                )),
+                get(format!(
+                    "{MAPS}?watch=true&timeoutSeconds=1&fieldSelector=x%3Dy"
+                )),
                 get("/api/v1/watch/namespaces/{ns}/configmaps?timeoutSeconds=1"),
             ],
         ),
@@ -54,8 +81,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "watch: other forms",
             [
                 map("a").setup(),
-                get(format!("{MAPS}?{MINE}")).accept("application/json;as=Table;v=v1;g=meta.k8s.io"),
-                get(format!("{MAPS}?{MINE}")).accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
+                get(format!("{MAPS}?{MINE}"))
+                    .accept("application/json;as=Table;v=v1;g=meta.k8s.io"),
+                get(format!("{MAPS}?{MINE}"))
+                    .accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
                 get(format!("{MAPS}/a?watch=true&timeoutSeconds=1")),
             ],
         ),
