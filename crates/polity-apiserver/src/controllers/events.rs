@@ -15,7 +15,7 @@ use crate::object::encode;
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// When each event was last seen to change; one that was there at the start counts from then on.
+/// When each event was last seen to change; one not seen before tells its own age.
 #[derive(Default)]
 struct Ages(BTreeMap<Key, (Revision, Timestamp)>);
 
@@ -36,7 +36,9 @@ impl Ages {
         for event in events {
             let since = match self.0.get(&event.key) {
                 Some((revision, since)) if *revision == event.revision => *since,
-                _ => last_written(event).filter(|at| *at <= now).unwrap_or(now),
+                // It changed since the last look.
+                Some(_) => now,
+                None => last_written(event).filter(|at| *at <= now).unwrap_or(now),
             };
             next.insert(event.key.clone(), (event.revision, since));
         }
@@ -51,9 +53,12 @@ impl Ages {
 /// The best an event itself says about its age.
 fn last_written(event: &Stored) -> Option<Timestamp> {
     let value: Value = serde_json::from_slice(&event.bytes).ok()?;
-    ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"]
-        .iter()
-        .filter_map(|path| value.pointer(path)?.as_str()?.parse().ok())
+    let own = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
+    let recorded = value.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    own.iter()
+        .filter_map(|path| value.pointer(path))
+        .chain(recorded.filter_map(|entry| entry.get("time")))
+        .filter_map(|time| time.as_str()?.parse().ok())
         .max()
 }
 

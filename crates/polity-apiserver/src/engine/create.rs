@@ -59,7 +59,7 @@ impl Call<'_> {
         special::check_namespace(self, meta::name(&object))?;
         if self.def.custom.as_ref().is_some_and(|custom| custom.is_terminating()) {
             let why = "create not allowed while custom resource definition is terminating";
-            return Err(ApiError::new(http::StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", why));
+            return Err(ApiError::forbidden(self.def.resource_name(), meta::name(&object), why));
         }
         let review = admit::Review { operation: Operation::Create, options, old: None };
         admit::mutate(self, &review, &mut object).await?;

@@ -63,11 +63,18 @@ impl Call<'_> {
             let found = decode::kind_of(&document.value);
             return Err(ApiError::bad_request(format!("error decoding patch: json: cannot unmarshal {found} into Go value of type {target}")));
         }
+        if kind == PatchKind::Merge && document.value.is_null() {
+            return Err(ApiError::bad_request("Invalid JSON Patch"));
+        }
         let written = self
             .change(options, |live| {
                 let mut new = self.patched(kind, live, &document.value)?;
                 forget_live_version(live, &mut new);
                 self.check_patched_type(&new)?;
+                if meta::name(&new).is_empty() {
+                    let why = format!("the name of the object ({} based on URL) was undeterminable: name must be provided", self.name);
+                    return Err(ApiError::bad_request(why));
+                }
                 self.settle_identity(&mut new)?;
                 self.check_types(&new).map_err(|error| invalid_patch(&new, &error.message))?;
                 self.drop_unknown(&mut new, &document.duplicates, options.field_validation, BodyKind::Patch)?;

@@ -70,7 +70,7 @@ impl Call<'_> {
             if let Some(wanted) = from {
                 self.reach(wanted).await?;
             }
-            stream.begin_with_snapshot(self, options.send_initial_events == Some(true));
+            stream.begin_with_snapshot(self);
         } else {
             let after = from.unwrap_or_else(|| self.cluster.store().current().revision());
             stream.follow(self, after);
@@ -85,7 +85,7 @@ fn random_length() -> Duration {
 }
 
 impl Stream {
-    fn begin_with_snapshot(&mut self, call: &Call<'_>, end_mark: bool) {
+    fn begin_with_snapshot(&mut self, call: &Call<'_>) {
         let snapshot = call.cluster.store().current();
         let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
         let matching: Vec<Stored> = snapshot
@@ -96,7 +96,7 @@ impl Stream {
         for stored in matching {
             self.push("ADDED", &stored);
         }
-        if end_mark && self.bookmarks {
+        if self.bookmarks {
             self.push_bookmark(snapshot.revision(), true);
         }
         self.follow(call, snapshot.revision());

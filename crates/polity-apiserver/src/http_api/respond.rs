@@ -12,9 +12,11 @@ use crate::engine::Warnings;
 use crate::kinds::builtin::builtin_resources;
 use crate::status::ApiError;
 
-/// F6: texts are cut to this once there are many.
+/// F6: texts are cut to this once there are many, and the rest is left out.
 const WARNING_CUT: usize = 256;
 const WARNINGS_TOTAL: usize = 4096;
+/// Clients take a hundred headers or so.
+const WARNINGS_MOST: usize = 64;
 
 /// U11: people at a terminal or a browser get indented JSON.
 pub fn wants_pretty(incoming: &Incoming) -> bool {
@@ -96,9 +98,14 @@ pub fn finish(mut response: Response<Body>, warnings: &Warnings) -> Response<Bod
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
     let warnings = warnings.take();
-    let total: usize = warnings.iter().map(String::len).sum();
-    for warning in warnings {
-        let shown: String = if total > WARNINGS_TOTAL { warning.chars().take(WARNING_CUT).collect() } else { warning };
+    let many = warnings.iter().map(String::len).sum::<usize>() > WARNINGS_TOTAL;
+    let mut said = 0;
+    for warning in warnings.into_iter().take(WARNINGS_MOST) {
+        let shown: String = if many { warning.chars().take(WARNING_CUT).collect() } else { warning };
+        said += shown.len();
+        if said > WARNINGS_TOTAL && many {
+            break;
+        }
         if let Ok(header) = HeaderValue::from_str(&format!("299 - {}", quoted(&shown))) {
             headers.append(WARNING, header);
         }

@@ -50,6 +50,9 @@ pub fn decode(media: Option<&str>, body: &[u8]) -> Result<Decoded, ApiError> {
         Some("application/yaml") => yaml(body),
         Some("application/vnd.kubernetes.protobuf") => match protobuf::decode(body) {
             Ok(value) => Ok(Decoded { value, duplicates: Vec::new() }),
+            Err(ProtobufError::UnknownKind { kind, .. }) if kind.is_empty() => {
+                Err(ApiError::bad_request("Object 'Kind' is missing in the protobuf envelope"))
+            }
             Err(error @ ProtobufError::UnknownKind { .. }) => Err(ApiError::unsupported_media_type(error.to_string())),
             Err(error) => Err(ApiError::bad_request(error.to_string())),
         },

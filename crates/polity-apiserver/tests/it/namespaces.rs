@@ -125,6 +125,7 @@ async fn ns7_finalize_replaces_the_finalizers_and_an_update_does_not() {
     changed["spec"]["finalizers"] = json!([]);
     let kept = http.put(&one(NAMESPACES, "team"), &changed).await.expect(200);
     assert_eq!(kept["spec"]["finalizers"], stored["spec"]["finalizers"]);
+    changed["metadata"]["resourceVersion"] = kept["metadata"]["resourceVersion"].clone();
     changed["spec"]["finalizers"] = json!(["kubernetes"]);
     let replaced = http.put("/api/v1/namespaces/team/finalize", &changed).await.expect(200);
     assert_eq!(replaced["spec"]["finalizers"], json!(["kubernetes"]));
