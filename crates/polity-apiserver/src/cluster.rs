@@ -311,7 +311,9 @@ impl Cluster {
             let crds = self.values(custom::DEFINITIONS);
             let next = crds.iter().find_map(|(revision, crd)| {
                 let taken = names::Taken::of_others(crd, crds.iter().map(|(_, other)| other));
-                names::accept(crd, &taken, self.now()).map(|next| (*revision, next))
+                let mut next = names::accept(crd, &taken, self.now())?;
+                names::record(crd, &mut next, self.now());
+                Some((*revision, next))
             });
             let Some((revision, next)) = next else {
                 self.refresh_registry();

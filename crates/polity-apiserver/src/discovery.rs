@@ -60,7 +60,9 @@ fn subresources(def: &ResourceDef) -> Vec<Sub> {
             Subresource::Token => foreign("token", "authentication.k8s.io", "v1", "TokenRequest", &["create"]),
         })
         .collect();
-    subs.sort_by_key(|sub| sub.name);
+    if !def.is_custom() {
+        subs.sort_by_key(|sub| sub.name);
+    }
     subs
 }
 

@@ -50,6 +50,8 @@ pub struct UpdateInput<'a> {
     pub schema: &'a Schema,
     /// The stored object in that version; `None` for a create.
     pub live: Option<&'a Value>,
+    /// What a new object of this kind has before anything is set; by default what its schema tells.
+    pub blank: Option<&'a Value>,
     /// The object as it will be stored; its managedFields are set.
     pub new: &'a mut Value,
     pub manager: &'a str,
@@ -165,6 +167,7 @@ pub fn track_update(input: UpdateInput<'_>) {
     let UpdateInput {
         schema,
         live,
+        blank,
         new,
         manager,
         subresource,
@@ -182,7 +185,7 @@ pub fn track_update(input: UpdateInput<'_>) {
     let tracked = live.is_none() || !managers.is_empty();
     if tracked {
         let ty = Type::of(schema);
-        let old = &*live_or_empty(live, schema);
+        let old = &*live_or_empty(live.or(blank), schema);
         if typed::check(ty, new, Duplicates::Allowed).is_err()
             || typed::check(ty, old, Duplicates::Allowed).is_err()
         {

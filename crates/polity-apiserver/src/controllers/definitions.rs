@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::warn;
 
 use super::Actor;
@@ -42,6 +42,9 @@ async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(
     let remaining: Vec<_> = snapshot.range(name, None, None).cloned().collect();
     let registry = cluster.registry();
     let def = registry.custom().find(|def| &*def.bucket == name).cloned();
+    if !remaining.is_empty() {
+        tell(cluster, actor, name, TAKING_ALONG).await?;
+    }
     if let Some(def) = def {
         for stored in &remaining {
             let call = actor.call(cluster, &def, &stored.key.namespace, &stored.key.name);
@@ -59,25 +62,38 @@ async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(
     release(cluster, actor, name).await
 }
 
+/// How far the clean-up of a definition is: status, reason and message of its condition.
+type Stage = (bool, &'static str, &'static str);
+
+const TAKING_ALONG: Stage = (true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+const DONE: Stage = (false, "InstanceDeletionCompleted", "removed all instances");
+
+async fn tell(cluster: &Arc<Cluster>, actor: &Actor, name: &str, stage: Stage) -> Result<(), ApiError> {
+    change(cluster, actor, name, stage, |_| ()).await
+}
+
 /// Removes our finalizer, and with it the definition unless others wait too.
 async fn release(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
+    change(cluster, actor, name, DONE, |next| {
+        let rest: Vec<String> =
+            meta::finalizers(next).into_iter().filter(|finalizer| *finalizer != CLEANUP_FINALIZER).map(str::to_owned).collect();
+        meta::set(next, "finalizers", json!(rest));
+    })
+    .await
+}
+
+/// Writes the condition of a stage, and what else changes with it.
+async fn change(cluster: &Arc<Cluster>, actor: &Actor, name: &str, stage: Stage, more: impl Fn(&mut Value) + Sync) -> Result<(), ApiError> {
     let registry = cluster.registry();
     let Some(def) = registry.of_kind("apiextensions.k8s.io", "CustomResourceDefinition") else { return Ok(()) };
     let mut call = actor.call(cluster, def, "", name);
     call.subresource = Some(Subresource::Status);
-    let now = call.now;
+    let (now, (status, reason, message)) = (call.now, stage);
     let changed = call
         .change(&WriteOptions::internal(), |live| {
             let mut next = live.clone();
-            let rest: Vec<&str> = meta::finalizers(live).into_iter().filter(|finalizer| *finalizer != CLEANUP_FINALIZER).collect();
-            meta::set(&mut next, "finalizers", json!(rest));
-            let condition = Condition {
-                kind: "Terminating",
-                status: false,
-                reason: "InstanceDeletionCompleted",
-                message: "removed all instances".into(),
-            };
-            condition.set(&mut next, now);
+            more(&mut next);
+            Condition { kind: "Terminating", status, reason, message: message.into() }.set(&mut next, now);
             meta::of_mut(&mut next).remove("resourceVersion");
             Ok(Some(next))
         })

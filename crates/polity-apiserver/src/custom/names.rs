@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use polity_core::GroupVersionKind;
+use polity_merge::apply;
+use polity_merge::fields::FieldSet;
 use serde_json::{Value, json};
 
+use crate::kinds::schemas;
 use crate::object::conditions::{Condition, is_true};
 use crate::object::meta;
 
@@ -85,6 +89,22 @@ impl Taken {
         }
         (accepted, conflict)
     }
+}
+
+/// Records that the server itself wrote the status (S13).
+pub fn record(live: &Value, next: &mut Value, now: Timestamp) {
+    let kind = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    apply::track_update(apply::UpdateInput {
+        schema: &schemas::schema_of(&kind),
+        live: Some(live),
+        blank: None,
+        new: next,
+        manager: "polity",
+        subresource: "status",
+        api_version: &kind.api_version(),
+        now,
+        ignore: &FieldSet::of_paths(&["spec"]),
+    });
 }
 
 /// What the status should say; `None` when it says so already.

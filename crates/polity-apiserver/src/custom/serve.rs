@@ -17,7 +17,7 @@ use crate::kinds::table::CustomTable;
 use crate::kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 use crate::object::conditions;
 use crate::object::meta;
-use crate::registry::Registry;
+use crate::registry::{Registry, compare_versions};
 
 /// What a custom resource has beyond a built-in one, for one served version.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ fn resource(crd: &Value, version: &Value, revision: Revision, origin: Origin, pl
         storage_api_version: format!("{group}/{}", definition::storage_version(crd).unwrap_or(&version_name)),
         scale,
         table,
-        deprecation_warning: deprecation(version, &group, &version_name, &kind),
+        deprecation_warning: deprecation(crd, version, &group, &version_name, &kind),
         compiled: compiled.clone(),
         terminating: meta::is_deleting(crd),
         schema_since: revision,
@@ -219,10 +219,16 @@ fn scale_paths(scale: &Value) -> Result<ScalePaths, String> {
     })
 }
 
-fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
+fn deprecation(crd: &Value, version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
     if version["deprecated"] != true {
         return None;
     }
     let own = version["deprecationWarning"].as_str().filter(|text| !text.is_empty());
-    Some(own.map_or_else(|| format!("{group}/{name} {kind} is deprecated"), str::to_owned))
+    if let Some(own) = own {
+        return Some(own.to_owned());
+    }
+    let served = definition::versions(crd).filter(|version| version["served"] == true && version["deprecated"] != true);
+    let newer = served.filter_map(|version| version["name"].as_str()).filter(|other| compare_versions(other, name).is_lt());
+    let hint = newer.min_by(|a, b| compare_versions(a, b)).map_or_else(String::new, |newest| format!("; use {group}/{newest} {kind}"));
+    Some(format!("{group}/{name} {kind} is deprecated{hint}"))
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::prepare::BodyKind;
 use super::{Call, Written, admit, special};
 use crate::admission::Operation;
+use crate::kinds::normalise;
 use crate::object::{encode, meta};
 use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
@@ -38,9 +39,11 @@ impl Call<'_> {
 
     /// Records who owns which field of a write that is no apply (S12).
     pub fn track(&self, live: Option<&Value>, object: &mut Value, options: &WriteOptions) {
+        let blank = if live.is_none() { normalise::blank(&self.def.gvk) } else { None };
         apply::track_update(apply::UpdateInput {
             schema: &self.def.schema,
             live,
+            blank: blank.as_ref(),
             new: object,
             manager: self.manager(options),
             subresource: self.subresource_name(),

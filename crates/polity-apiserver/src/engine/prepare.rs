@@ -183,7 +183,9 @@ impl Call<'_> {
     }
 
     pub fn invalid(&self, name: &str, errors: &[FieldError]) -> ApiError {
-        ApiError::invalid(&self.def.gvk.kind, &self.def.gvk.group, name, errors)
+        // Events of both groups are one kind to a real server.
+        let group = if &*self.def.bucket == "events" { "" } else { &self.def.gvk.group };
+        ApiError::invalid(&self.def.gvk.kind, group, name, errors)
     }
 
     /// The metadata only the server sets, on a new object (M1, M4, M5, M14, M15).
@@ -197,12 +199,13 @@ impl Call<'_> {
         if self.def.generation != GenerationRule::Never {
             metadata.insert("generation".into(), json!(1));
         }
-        if self.def.has(Subresource::Status)
-            && let Some(root) = object.as_object_mut()
-        {
-            root.remove("status");
-        }
-        if !self.def.is_custom() {
+        if self.def.is_custom() {
+            if self.def.has(Subresource::Status)
+                && let Some(root) = object.as_object_mut()
+            {
+                root.remove("status");
+            }
+        } else {
             let uid = meta::uid(object).to_owned();
             create::prepare_create(&self.def.gvk, object, &uid);
         }
@@ -301,7 +304,13 @@ impl Call<'_> {
                 errors.extend(special::validate(self, object, live));
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(self.invalid(meta::name(object), &errors)) }
+        let mut once: Vec<FieldError> = Vec::with_capacity(errors.len());
+        for error in errors {
+            if !once.contains(&error) {
+                once.push(error);
+            }
+        }
+        if once.is_empty() { Ok(()) } else { Err(self.invalid(meta::name(object), &once)) }
     }
 
     fn prefix_errors(&self, prefix: &str) -> Vec<FieldError> {

@@ -57,7 +57,7 @@ pub fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
 /// Fills in what needs the uid or the rest of the cluster.
 pub fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
-        ("", "Service") => assign_cluster_ip(call, None, object),
+        ("", "Service") => complete_service(call, None, object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => custom::definition::complete_new(object),
         _ => {}
     }
@@ -67,7 +67,7 @@ pub fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError>
 /// As [`complete_new`], for a change.
 pub fn complete_changed(call: &Call<'_>, live: &Value, object: &mut Value) -> Result<(), ApiError> {
     match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
-        ("", "Service") => assign_cluster_ip(call, Some(live), object),
+        ("", "Service") => complete_service(call, Some(live), object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") if call.subresource.is_none() => {
             custom::definition::complete_changed(live, object);
         }
@@ -179,6 +179,40 @@ pub fn deletion_is_finished(def: &ResourceDef, object: &Value) -> bool {
 /// The addresses Services get: the range of most clusters.
 const SERVICE_RANGE: [u8; 2] = [10, 96];
 
+/// The ports of nodes that Services get.
+const NODE_PORTS: std::ops::Range<u64> = 30000..32768;
+
+/// Gives a Service what it asks the cluster for.
+fn complete_service(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
+    assign_cluster_ip(call, live, object);
+    if matches!(object.pointer("/spec/type").and_then(Value::as_str), Some("NodePort" | "LoadBalancer"))
+        && object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&json!(false))
+    {
+        assign_node_ports(call, live, object);
+    }
+}
+
+/// Gives every port of a Service a port on the nodes, or keeps the one it had.
+fn assign_node_ports(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
+    let ports_of = |service: &Value| service.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let before = live.map(ports_of).unwrap_or_default();
+    let snapshot = call.cluster.store().current();
+    let services = snapshot.range(&call.def.bucket, None, None).filter_map(|stored| serde_json::from_slice::<Value>(&stored.bytes).ok());
+    let mut taken: std::collections::HashSet<u64> = services.flat_map(|service| ports_of(&service)).filter_map(|port| port["nodePort"].as_u64()).collect();
+    let start = uuid::Uuid::new_v4().as_u128() as u64 % NODE_PORTS.count() as u64;
+    for port in object.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        if port["nodePort"].as_u64().is_some_and(|given| given > 0) {
+            continue;
+        }
+        let kept = before.iter().find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
+        let free = || NODE_PORTS.cycle().skip(start as usize).take(NODE_PORTS.count()).find(|number| !taken.contains(number));
+        if let Some(number) = kept.and_then(|old| old["nodePort"].as_u64()).or_else(free) {
+            taken.insert(number);
+            port["nodePort"] = json!(number);
+        }
+    }
+}
+
 /// Gives a Service its cluster IP, or keeps the one it has.
 fn assign_cluster_ip(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
     let kind = object.pointer("/spec/type").and_then(Value::as_str).unwrap_or("ClusterIP").to_owned();
@@ -193,9 +227,15 @@ fn assign_cluster_ip(call: &Call<'_>, live: Option<&Value>, object: &mut Value) 
     }
     spec.insert("clusterIPs".into(), json!([address]));
     spec.insert("clusterIP".into(), json!(address));
-    let family = if address.contains(':') { "IPv6" } else { "IPv4" };
-    spec.entry("ipFamilies").or_insert_with(|| json!([family]));
-    spec.entry("ipFamilyPolicy").or_insert_with(|| json!("SingleStack"));
+    // Without addresses and without Pods of its own a Service may have endpoints of any family.
+    let selects = spec.get("selector").and_then(Value::as_object).is_some_and(|selector| !selector.is_empty());
+    let (families, policy) = match address.as_str() {
+        "None" if !selects => (json!(["IPv4", "IPv6"]), "RequireDualStack"),
+        address if address.contains(':') => (json!(["IPv6"]), "SingleStack"),
+        _ => (json!(["IPv4"]), "SingleStack"),
+    };
+    spec.entry("ipFamilies").or_insert(families);
+    spec.entry("ipFamilyPolicy").or_insert_with(|| json!(policy));
 }
 
 /// An address no Service has, found from a random place on.

@@ -23,6 +23,10 @@ pub fn to_core(event: &mut Value) {
 /// Turns a core/v1 Event into an events.k8s.io/v1 one; anything else only gets the apiVersion.
 pub fn to_events(event: &mut Value) {
     rename(event, "events.k8s.io/v1", |(core, new)| (core, new));
+    // The new group leaves out what the old one always shows.
+    if let Some(fields) = event.as_object_mut() {
+        fields.retain(|name, value| !(name.starts_with("reporting") && value.as_str() == Some("")));
+    }
 }
 
 /// The core/v1 name of a field selector of events.k8s.io/v1, and the other way round.

@@ -114,6 +114,20 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// What an object of this kind has before anything is written into it, and so what its creator did not add;
+/// `None` without a Go type.
+pub fn blank(gvk: &GroupVersionKind) -> Option<Value> {
+    let mut object = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind});
+    if gvk.kind == "CustomResourceDefinition" {
+        object["metadata"] = json!({});
+        object["spec"] = json!({"group": "", "names": {"plural": "", "kind": ""}, "scope": "", "versions": null});
+        return Some(object);
+    }
+    let message = wire::table().of_kind(gvk)?;
+    normalise_message(message, object.as_object_mut()?);
+    Some(object)
+}
+
 /// What an always-present field shows when nothing was given. Go prints lists, maps and times that are
 /// not there as `null`.
 fn zero_value(ty: &FieldType) -> Option<Value> {

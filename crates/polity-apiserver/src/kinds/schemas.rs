@@ -227,6 +227,12 @@ fn add_merge_metadata(definitions: &mut Definitions) {
             }
         }
     }
+    // Fields of list keys that are always there in Go.
+    for (ty, key) in [("core.v1.Container", "name"), ("core.v1.EphemeralContainer", "name"), ("core.v1.EnvVar", "name"), ("core.v1.Volume", "name"), ("core.v1.VolumeMount", "mountPath")] {
+        if let Some(node) = merge_node(definitions, ty, key) {
+            node.insert("default".into(), json!(""));
+        }
+    }
     // The one optional field that is part of a list key.
     for ty in ["core.v1.ContainerPort", "core.v1.ServicePort"] {
         if let Some(node) = merge_node(definitions, ty, "protocol") {

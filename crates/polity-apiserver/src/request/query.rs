@@ -246,9 +246,9 @@ fn check_field_manager(name: &str, errors: &mut Vec<FieldError>) {
     if name.len() > 128 {
         errors.push(FieldError::too_long(&field, 128));
     }
-    if name.chars().any(char::is_control) {
-        let detail = "should only contain printable characters";
-        errors.push(FieldError::invalid(&field, &Value::from(name), detail));
+    if let Some((at, odd)) = name.char_indices().find(|(_, c)| c.is_control()) {
+        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(odd));
+        errors.push(FieldError::invalid(&field, &Value::from(name), &detail));
     }
 }
 

@@ -120,6 +120,7 @@ impl World {
         track_update(UpdateInput {
             schema: &self.schema,
             live: self.object.as_ref(),
+            blank: None,
             new: &mut new,
             manager,
             subresource,

@@ -61,6 +61,7 @@ pub(crate) fn normalise(
         Err(_) => json!(text),
     };
     clean(&mut body, "");
+    sort_causes(&mut body);
     let mut shown = json!({
         "code": answer.code.as_u16(),
         "type": header("content-type"),
@@ -88,6 +89,10 @@ fn clean(value: &mut Value, key: &str) {
         Value::Object(members) => clean_object(members),
         Value::Array(items) => {
             items.iter_mut().for_each(|item| clean(item, key));
+            // Rules come in the order in which the bindings became known.
+            if matches!(key, "resourceRules" | "nonResourceRules") {
+                items.sort_by_key(Value::to_string);
+            }
             if key == "managedFields" {
                 // Entries are ordered by their times, which may or may not be of the same second.
                 items.sort_by_key(|entry| {
@@ -148,6 +153,23 @@ fn clean_object(members: &mut Map<String, Value>) {
                 member,
             );
         }
+    }
+}
+
+/// Several objections come in any order: the real server collects some of them from maps.
+fn sort_causes(status: &mut Value) {
+    let Some(causes) = status
+        .pointer_mut("/details/causes")
+        .and_then(Value::as_array_mut)
+        .filter(|causes| causes.len() > 1)
+    else {
+        return;
+    };
+    causes.sort_by_key(|cause| (cause["field"].to_string(), cause["message"].to_string()));
+    if let Some(Value::String(message)) = status.get_mut("message")
+        && let Some((head, _)) = message.split_once(" is invalid: [")
+    {
+        *message = format!("{head} is invalid: [<causes>]");
     }
 }
 

@@ -233,7 +233,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 post(WIDGETS, json!({"apiVersion": "{group}/v1", "kind": "Widget", "metadata": {"name": "stuck", "finalizers": ["example.com/hold"]}})).setup(),
                 delete(format!("{DEFINITIONS}/widgets.{{group}}")),
                 get(at("stuck")).until(Until::Field("/metadata/deletionGracePeriodSeconds", json!(0))),
-                post(WIDGETS, json!({"apiVersion": "{group}/v1", "kind": "Widget", "metadata": {"name": "late"}})).until(Until::Code(405)),
+                post(WIDGETS, json!({"apiVersion": "{group}/v1", "kind": "Widget", "metadata": {"name": "late"}})).until(Until::Code(403)),
                 apply(at("late"), "one", widget("late", json!({}))),
                 get(format!("{DEFINITIONS}/widgets.{{group}}")),
                 get("/apis/{group}/v1"),

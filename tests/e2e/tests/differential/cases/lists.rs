@@ -67,7 +67,7 @@ pub(crate) fn cases() -> Vec<Case> {
             vec![
                 listing("limit=2&labelSelector=diff").save("next", "/metadata/continue"),
                 delete(format!("{MAPS}/d")).setup(),
-                listing("limit=2&labelSelector=diff&continue={next}"),
+                listing("limit=3&labelSelector=diff&continue={next}"),
                 get("/api/v1/namespaces/{ns}/secrets?limit=1"),
                 listing("limit=2&continue={next}&resourceVersion=5"),
                 listing("limit=abc"),

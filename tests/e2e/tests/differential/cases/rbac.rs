@@ -97,7 +97,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 access(json!({"user": "jane", "resourceAttributes": {"namespace": "{ns}", "verb": "get", "resource": "configmaps"}})),
                 access(json!({"user": "root", "groups": ["system:masters"], "resourceAttributes": {"verb": "*", "group": "*", "resource": "*"}})),
                 access(json!({"user": "jane", "nonResourceAttributes": {"path": "/healthz", "verb": "get"}})),
-                access(json!({"user": "jane", "groups": ["system:authenticated"], "nonResourceAttributes": {"path": "/healthz", "verb": "get"}})),
+                access(json!({"user": "jane", "groups": ["system:authenticated"], "nonResourceAttributes": {"path": "/apis", "verb": "get"}})),
                 access(json!({"resourceAttributes": {"verb": "get", "resource": "configmaps"}})),
                 access(json!({"user": "jane"})),
                 access(json!({"user": "jane", "resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"path": "/"}})),

@@ -74,8 +74,13 @@ pub(crate) fn cases() -> Vec<Case> {
                 get(format!(
                     "{MAPS}?watch=true&timeoutSeconds=1&fieldSelector=x%3Dy"
                 )),
-                get("/api/v1/watch/namespaces/{ns}/configmaps?timeoutSeconds=1"),
             ],
+        ),
+        case(
+            "watch: old paths",
+            [get(
+                "/api/v1/watch/namespaces/{ns}/configmaps?timeoutSeconds=1",
+            )],
         ),
         case(
             "watch: other forms",
