@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::leash::Leash;
 
 /// No command of a scenario takes longer on any machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A kubectl, the server it talks to and the namespace it works in. Command lines are split at spaces as a shell would
 /// do it; single quotes keep an argument together.

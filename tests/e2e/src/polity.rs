@@ -9,11 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
 
 use crate::leash::Leash;
 
 /// How long a start or an end may take before something is wrong.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// What a process that serves says last when it is up, with the kubeconfig after it.
 const UP: &str = "export KUBECONFIG=";
 
@@ -31,6 +32,14 @@ pub fn binary() -> PathBuf {
         binary.display()
     );
     binary
+}
+
+/// A folder that goes with the test.
+pub fn folder() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("polity-e2e-")
+        .tempdir()
+        .expect("there is room for a folder")
 }
 
 /// The program with an environment of its own, whose home is `home`.

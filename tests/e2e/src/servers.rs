@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use peers::{Cluster, Tool};
 
 use crate::leash::Leash;
-use crate::polity::Polity;
+use crate::polity::{self, Polity};
 
 /// A server that lives as long as the test process.
 #[derive(Debug)]
@@ -35,11 +35,7 @@ impl Server {
 pub fn embedded() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| {
-        let folder = tempfile::Builder::new()
-            .prefix("polity-e2e-")
-            .tempdir()
-            .expect("there is room for a folder")
-            .keep();
+        let folder = polity::folder().keep();
         let leash = Leash::folder(&folder).expect("sh can be started");
         let polity = Polity::apiserver(&folder.join("data"));
         Server {

@@ -1,5 +1,7 @@
 //! `kubectl apply`, on the client's side and on the server's, and what looks before it leaps.
 
+use std::collections::BTreeMap;
+
 use e2e::Kubectl;
 use serde_json::{Value, json};
 
@@ -78,17 +80,17 @@ fn applies_on_the_servers_side(k: &Kubectl) {
     k.feed(apply, &config_map(&json!({"z": "1"})));
     assert_eq!(k.field("cm/a", ".data"), r#"{"x":"2","z":"1"}"#);
     let object = k.json("get cm a --show-managed-fields");
-    let managers: Vec<_> = object["metadata"]["managedFields"]
-        .as_array()
-        .unwrap()
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    // By name: S14 sorts them by time, in whole seconds.
+    let owned: BTreeMap<&str, &Value> = entries
         .iter()
-        .map(|entry| &entry["manager"])
+        .map(|entry| (entry["manager"].as_str().unwrap(), &entry["fieldsV1"]))
         .collect();
-    assert_eq!(managers, ["kubectl", "other"]);
-    assert_eq!(
-        object["metadata"]["managedFields"][1]["fieldsV1"],
-        json!({"f:data": {"f:x": {}}})
+    let (x, z) = (
+        json!({"f:data": {"f:x": {}}}),
+        json!({"f:data": {"f:z": {}}}),
     );
+    assert_eq!(owned, BTreeMap::from([("kubectl", &z), ("other", &x)]));
 }
 
 /// S17: an object applied on the client's side is taken over without a conflict.

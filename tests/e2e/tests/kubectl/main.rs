@@ -1,6 +1,11 @@
 //! kubectl of two minors drives the real binary: reference section 20, on a ConfigMap, a Deployment, a Namespace, a
 //! CustomResourceDefinition and a custom resource. The same steps pass on the real server.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a scenario is a test, also where it is a plain function"
+)]
+
 mod access;
 mod apply;
 mod create;

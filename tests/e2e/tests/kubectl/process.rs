@@ -4,17 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use e2e::{Kubectl, Polity, polity};
+use e2e::polity::{self, folder};
+use e2e::{Kubectl, Polity};
 use peers::Tool;
 use serde_json::Value;
-use tempfile::TempDir;
-
-fn folder() -> TempDir {
-    tempfile::Builder::new()
-        .prefix("polity-e2e-")
-        .tempdir()
-        .unwrap()
-}
 
 /// kubectl, unless it is not there.
 fn kubectl(kubeconfig: &Path) -> Option<Kubectl> {
@@ -236,9 +229,6 @@ fn a_place_that_cannot_be_used_is_named() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let below_a_file = file.join("data");
-    let foreign = folder.path().join("foreign");
-    fs::create_dir_all(foreign.join("clusters/polity")).unwrap();
-    fs::create_dir_all(foreign.join("pki")).unwrap();
     for (data_dir, named) in [
         (below_a_file.as_path(), "file"),
         (Path::new("/proc/polity"), "/proc/polity"),
