@@ -83,7 +83,9 @@ pub struct Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Cluster")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -198,10 +200,22 @@ impl Cluster {
     /// The health of this cluster, check by check.
     pub fn health(&self) -> [Check; 4] {
         [
-            Check { name: "ping", passes: true },
-            Check { name: "store", passes: true },
-            Check { name: "readiness", passes: self.ready.load(Ordering::Acquire) },
-            Check { name: "shutdown", passes: !self.shutdown.is_cancelled() },
+            Check {
+                name: "ping",
+                passes: true,
+            },
+            Check {
+                name: "store",
+                passes: true,
+            },
+            Check {
+                name: "readiness",
+                passes: self.ready.load(Ordering::Acquire),
+            },
+            Check {
+                name: "shutdown",
+                passes: !self.shutdown.is_cancelled(),
+            },
         ]
     }
 
@@ -229,13 +243,20 @@ impl Cluster {
 
     /// A stored object.
     pub fn get(&self, bucket: &str, namespace: &str, name: &str) -> Option<Stored> {
-        self.store.current().get(&Key::new(bucket, namespace, name)).cloned()
+        self.store
+            .current()
+            .get(&Key::new(bucket, namespace, name))
+            .cloned()
     }
 
     /// May this user do that? 403 if not.
     pub fn authorize(&self, user: &UserInfo, request: &Attributes<'_>) -> Result<(), ApiError> {
         let roles = self.roles.load();
-        Authorizer { mode: self.authorization, roles: &roles }.require(user, request)
+        Authorizer {
+            mode: self.authorization,
+            roles: &roles,
+        }
+        .require(user, request)
     }
 
     pub fn authorization(&self) -> AuthorizationMode {
@@ -243,7 +264,15 @@ impl Cluster {
     }
 
     /// [`Self::authorize`] for a verb on a kind.
-    pub fn authorize_resource(&self, user: &UserInfo, def: &ResourceDef, verb: &str, namespace: &str, name: &str, subresource: &str) -> Result<(), ApiError> {
+    pub fn authorize_resource(
+        &self,
+        user: &UserInfo,
+        def: &ResourceDef,
+        verb: &str,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+    ) -> Result<(), ApiError> {
         self.authorize(
             user,
             &Attributes::Resource {
@@ -281,26 +310,44 @@ impl Cluster {
         let snapshot = self.store.current();
         snapshot
             .range(bucket, None, None)
-            .filter_map(|stored| Some((stored.revision, serde_json::from_slice(&stored.bytes).ok()?)))
+            .filter_map(|stored| {
+                Some((stored.revision, serde_json::from_slice(&stored.bytes).ok()?))
+            })
             .collect()
     }
 
     fn refresh_roles(&self) {
-        let objects: Vec<Value> = RBAC_BUCKETS.iter().flat_map(|bucket| self.values(bucket)).map(|(_, value)| value).collect();
+        let objects: Vec<Value> = RBAC_BUCKETS
+            .iter()
+            .flat_map(|bucket| self.values(bucket))
+            .map(|(_, value)| value)
+            .collect();
         self.roles.store(Arc::new(Roles::from_objects(&objects)));
     }
 
     /// One role or binding changed; what counts is what the store says now.
     fn refresh_role(&self, changed: &Stored) {
         let snapshot = self.store.current();
-        let (object, present) = snapshot.get(&changed.key).map_or((changed, false), |current| (current, true));
-        let Ok(object) = serde_json::from_slice::<Value>(&object.bytes) else { return };
+        let (object, present) = snapshot
+            .get(&changed.key)
+            .map_or((changed, false), |current| (current, true));
+        let Ok(object) = serde_json::from_slice::<Value>(&object.bytes) else {
+            return;
+        };
         let roles = self.roles.load();
-        self.roles.store(Arc::new(if present { roles.with(&object) } else { roles.without(&object) }));
+        self.roles.store(Arc::new(if present {
+            roles.with(&object)
+        } else {
+            roles.without(&object)
+        }));
     }
 
     fn refresh_webhooks(&self) {
-        let objects: Vec<Value> = WEBHOOK_BUCKETS.iter().flat_map(|bucket| self.values(bucket)).map(|(_, value)| value).collect();
+        let objects: Vec<Value> = WEBHOOK_BUCKETS
+            .iter()
+            .flat_map(|bucket| self.values(bucket))
+            .map(|(_, value)| value)
+            .collect();
         let known = self.webhooks.load();
         self.webhooks.store(Arc::new(known.refreshed(&objects)));
     }
@@ -319,10 +366,20 @@ impl Cluster {
                 self.refresh_registry();
                 return Ok(());
             };
-            self.serve(crds.iter().map(|(other, crd)| if *other == revision { (revision, &next) } else { (*other, crd) }));
+            self.serve(crds.iter().map(|(other, crd)| {
+                if *other == revision {
+                    (revision, &next)
+                } else {
+                    (*other, crd)
+                }
+            }));
             let key = Key::new(custom::DEFINITIONS, "", crate::object::meta::name(&next));
             let payload = encode::payload(next.as_object().expect("a stored object is an object"));
-            let write = Write { key, expect: Expect::Exactly(revision), change: Change::Put(payload) };
+            let write = Write {
+                key,
+                expect: Expect::Exactly(revision),
+                change: Change::Put(payload),
+            };
             match self.store.commit(write).await {
                 Ok(stored) => self.signals.committed(self, &stored, false),
                 // Somebody else changed it: look again.
@@ -340,18 +397,28 @@ impl Cluster {
     /// Serves these definitions; one whose schema did not change keeps its kinds, and their watches.
     fn serve<'a>(&self, crds: impl Iterator<Item = (Revision, &'a Value)>) {
         let known = self.registry.load();
-        let place = Place { known: &known, compiler: &self.compiler, shutdown: &self.shutdown };
+        let place = Place {
+            known: &known,
+            compiler: &self.compiler,
+            shutdown: &self.shutdown,
+        };
         let mut defs: Vec<Arc<ResourceDef>> = Vec::new();
         for (revision, crd) in crds {
             match custom::serve::resources(crd, revision, &place) {
                 Ok(of_crd) => defs.extend(of_crd),
-                Err(error) => warn!(cluster = self.name, error = &error as &dyn std::error::Error, "definition left out"),
+                Err(error) => warn!(
+                    cluster = self.name,
+                    error = &error as &dyn std::error::Error,
+                    "definition left out"
+                ),
             }
         }
         let next = Registry::new(defs);
         for old in known.custom() {
             let Some(before) = &old.custom else { continue };
-            let now = next.get(&old.gvk.group, &old.gvk.version, &old.plural).and_then(|new| new.custom.as_ref());
+            let now = next
+                .get(&old.gvk.group, &old.gvk.version, &old.plural)
+                .and_then(|new| new.custom.as_ref());
             if !now.is_some_and(|now| now.continues(before)) {
                 before.gone.cancel();
             }

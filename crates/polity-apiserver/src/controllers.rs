@@ -39,9 +39,14 @@ impl Signals {
         if &*key.bucket == "namespaces" && !deleted {
             self.namespaces.push(key.name.to_string());
         } else if deleted && !key.namespace.is_empty() {
-            let terminating = cluster.namespace(&key.namespace).is_some_and(|ns| ns.index.is_deleting());
+            let terminating = cluster
+                .namespace(&key.namespace)
+                .is_some_and(|ns| ns.index.is_deleting());
             // NS8: what every namespace has comes back.
-            let standard = matches!((&*key.bucket, &*key.name), ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt"));
+            let standard = matches!(
+                (&*key.bucket, &*key.name),
+                ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt")
+            );
             if terminating || standard {
                 self.namespaces.push(key.namespace.to_string());
             }
@@ -73,14 +78,30 @@ impl Actor {
     pub fn named(name: &str) -> Self {
         let user = UserInfo {
             username: format!("system:serviceaccount:kube-system:{name}"),
-            groups: ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated", "system:masters"].map(str::to_owned).to_vec(),
+            groups: [
+                "system:serviceaccounts",
+                "system:serviceaccounts:kube-system",
+                "system:authenticated",
+                "system:masters",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             ..UserInfo::default()
         };
-        Self { user, warnings: Warnings::default() }
+        Self {
+            user,
+            warnings: Warnings::default(),
+        }
     }
 
     /// A call in this controller's name.
-    pub fn call<'a>(&'a self, cluster: &'a Arc<Cluster>, def: &Arc<ResourceDef>, namespace: &'a str, name: &'a str) -> Call<'a> {
+    pub fn call<'a>(
+        &'a self,
+        cluster: &'a Arc<Cluster>,
+        def: &Arc<ResourceDef>,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> Call<'a> {
         Call {
             cluster,
             registry: cluster.registry(),
@@ -98,7 +119,9 @@ impl Actor {
 
 /// Starts all controllers; they end with the cluster.
 pub fn start(cluster: &Arc<Cluster>, tasks: &polity_runtime::shutdown::Tasks) {
-    let run = |name: &'static str, cluster: Arc<Cluster>, future: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+    let run = |name: &'static str,
+               cluster: Arc<Cluster>,
+               future: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
         tasks.spawn_finite(name, async move {
             let shutdown = cluster.shutdown().clone();
             tokio::select! {
@@ -108,9 +131,29 @@ pub fn start(cluster: &Arc<Cluster>, tasks: &polity_runtime::shutdown::Tasks) {
             Ok::<(), std::convert::Infallible>(())
         });
     };
-    run("garbage collector", cluster.clone(), Box::pin(garbage::run(cluster.clone())));
-    run("namespaces", cluster.clone(), Box::pin(namespaces::run(cluster.clone())));
-    run("definitions", cluster.clone(), Box::pin(definitions::run(cluster.clone())));
-    run("roles", cluster.clone(), Box::pin(roles::run(cluster.clone())));
-    run("events", cluster.clone(), Box::pin(events::run(cluster.clone())));
+    run(
+        "garbage collector",
+        cluster.clone(),
+        Box::pin(garbage::run(cluster.clone())),
+    );
+    run(
+        "namespaces",
+        cluster.clone(),
+        Box::pin(namespaces::run(cluster.clone())),
+    );
+    run(
+        "definitions",
+        cluster.clone(),
+        Box::pin(definitions::run(cluster.clone())),
+    );
+    run(
+        "roles",
+        cluster.clone(),
+        Box::pin(roles::run(cluster.clone())),
+    );
+    run(
+        "events",
+        cluster.clone(),
+        Box::pin(events::run(cluster.clone())),
+    );
 }

@@ -11,11 +11,32 @@ fn verbs(def: &ResourceDef) -> Vec<&'static str> {
         return vec!["create"];
     }
     // C6: nothing new while the definition goes away.
-    let terminating = def.custom.as_ref().is_some_and(|custom| custom.is_terminating());
+    let terminating = def
+        .custom
+        .as_ref()
+        .is_some_and(|custom| custom.is_terminating());
     let order = if def.is_custom() {
-        ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+        [
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "create",
+            "update",
+            "watch",
+        ]
     } else {
-        ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+        [
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        ]
     };
     order
         .into_iter()
@@ -55,9 +76,21 @@ fn subresources(def: &ResourceDef) -> Vec<Sub> {
             Subresource::Eviction => foreign("eviction", "policy", "v1", "Eviction", &["create"]),
             Subresource::Finalize => own("finalize", &["update"]),
             Subresource::Log => own("log", &["get"]),
-            Subresource::Scale => foreign("scale", "autoscaling", "v1", "Scale", &["get", "patch", "update"]),
+            Subresource::Scale => foreign(
+                "scale",
+                "autoscaling",
+                "v1",
+                "Scale",
+                &["get", "patch", "update"],
+            ),
             Subresource::Status => own("status", &["get", "patch", "update"]),
-            Subresource::Token => foreign("token", "authentication.k8s.io", "v1", "TokenRequest", &["create"]),
+            Subresource::Token => foreign(
+                "token",
+                "authentication.k8s.io",
+                "v1",
+                "TokenRequest",
+                &["create"],
+            ),
         })
         .collect();
     if !def.is_custom() {
@@ -77,12 +110,20 @@ pub fn aggregated(registry: &Registry, core: bool, version: &str) -> Value {
                 .versions
                 .iter()
                 .map(|version| {
-                    let resources: Vec<Value> =
-                        registry.resources(&group.name, version).into_iter().flat_map(|all| all.values()).map(|def| aggregated_resource(def)).collect();
+                    let resources: Vec<Value> = registry
+                        .resources(&group.name, version)
+                        .into_iter()
+                        .flat_map(|all| all.values())
+                        .map(|def| aggregated_resource(def))
+                        .collect();
                     json!({"version": version, "freshness": "Current", "resources": resources})
                 })
                 .collect();
-            let metadata = if core { json!({}) } else { json!({"name": group.name}) };
+            let metadata = if core {
+                json!({})
+            } else {
+                json!({"name": group.name})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -127,13 +168,20 @@ pub fn api_versions(address: &str) -> Value {
 
 /// D5: the plain form of `/apis`.
 pub fn group_list(registry: &Registry) -> Value {
-    let groups: Vec<Value> = registry.groups().iter().filter(|group| !group.name.is_empty()).map(|g| group_value(&g.name, &g.versions)).collect();
+    let groups: Vec<Value> = registry
+        .groups()
+        .iter()
+        .filter(|group| !group.name.is_empty())
+        .map(|g| group_value(&g.name, &g.versions))
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// D5: `/apis/{group}`.
 pub fn group(registry: &Registry, name: &str) -> Option<Value> {
-    let group = registry.group(name).filter(|group| !group.name.is_empty())?;
+    let group = registry
+        .group(name)
+        .filter(|group| !group.name.is_empty())?;
     let mut value = group_value(&group.name, &group.versions);
     value["kind"] = json!("APIGroup");
     value["apiVersion"] = json!("v1");
@@ -141,7 +189,10 @@ pub fn group(registry: &Registry, name: &str) -> Option<Value> {
 }
 
 fn group_value(name: &str, versions: &[String]) -> Value {
-    let versions: Vec<Value> = versions.iter().map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version})).collect();
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+        .collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
@@ -174,5 +225,7 @@ pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<
         }
     }
     let group_version = polity_core::GroupVersion::new(group, version).to_string();
-    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}))
+    Some(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
+    )
 }

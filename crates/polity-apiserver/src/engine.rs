@@ -65,7 +65,12 @@ impl<'a> Call<'a> {
 
     /// The object this call names, or 404.
     pub fn live(&self) -> Result<Stored, ApiError> {
-        self.cluster.store().current().get(&self.key()).cloned().ok_or_else(|| self.not_found())
+        self.cluster
+            .store()
+            .current()
+            .get(&self.key())
+            .cloned()
+            .ok_or_else(|| self.not_found())
     }
 
     pub fn not_found(&self) -> ApiError {
@@ -75,7 +80,11 @@ impl<'a> Call<'a> {
     /// The same call on another object.
     #[must_use]
     pub fn on(&self, namespace: &'a str, name: &'a str) -> Self {
-        Self { namespace, name, ..self.clone() }
+        Self {
+            namespace,
+            name,
+            ..self.clone()
+        }
     }
 
     /// The value of a stored object in the version this call speaks, as a read would show it (C8).

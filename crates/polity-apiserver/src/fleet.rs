@@ -75,30 +75,50 @@ pub struct Fleet {
 
 impl Fleet {
     /// Binds, opens, sets up and serves; everything ends with the shutdown of `tasks`.
-    pub async fn start(options: FleetOptions, tasks: &Tasks, metrics: RequestMetrics) -> Result<Self, FleetError> {
+    pub async fn start(
+        options: FleetOptions,
+        tasks: &Tasks,
+        metrics: RequestMetrics,
+    ) -> Result<Self, FleetError> {
         // Bound first: a taken port is known before anything is written.
-        let server = Server::bind(options.listen).await?.with_limits(options.limits);
+        let server = Server::bind(options.listen)
+            .await?
+            .with_limits(options.limits);
         let address = server.address();
         let now = options.clock.now();
-        let root_place = options.data_dir.as_ref().map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.join("pki")));
+        let root_place = options
+            .data_dir
+            .as_ref()
+            .map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.join("pki")));
         let authority = root_place.keep_authority("ca.pem", "polity", now)?;
         let authority_pem = authority.certificate().to_pem();
         let compiler = Compiler::default();
         let mut clusters = BTreeMap::new();
         for name in std::iter::once(&options.hub).chain(&options.members) {
-            clusters.insert(name.clone(), open(name, &options, &compiler, &authority_pem, now)?);
+            clusters.insert(
+                name.clone(),
+                open(name, &options, &compiler, &authority_pem, now)?,
+            );
         }
         let tls = serving_tls(&authority, address, clusters.values(), now)?;
         // All at once: most of it is waiting for disks.
         try_join_all(clusters.values().map(async |cluster| {
-            let failed = |source| FleetError::Bootstrap { cluster: cluster.name().to_owned(), source };
+            let failed = |source| FleetError::Bootstrap {
+                cluster: cluster.name().to_owned(),
+                source,
+            };
             bootstrap::run(cluster).await.map_err(failed)
         }))
         .await?;
         for cluster in clusters.values() {
             controllers::start(cluster, tasks);
         }
-        let fleet = Self { address, authority_pem, hub: options.hub, clusters: Arc::new(clusters) };
+        let fleet = Self {
+            address,
+            authority_pem,
+            hub: options.hub,
+            clusters: Arc::new(clusters),
+        };
         fleet.serve(server.with_tls(tls), tasks, metrics);
         info!(%address, n_clusters = fleet.clusters.len(), "serving");
         Ok(fleet)
@@ -144,7 +164,11 @@ impl Fleet {
     /// The URL of a cluster.
     pub fn url(&self, cluster: &str) -> String {
         let root = format!("https://{}", self.address);
-        if cluster == self.hub { root } else { format!("{root}/clusters/{cluster}") }
+        if cluster == self.hub {
+            root
+        } else {
+            format!("{root}/clusters/{cluster}")
+        }
     }
 
     /// Flushes and closes every store, after the shutdown.
@@ -155,18 +179,45 @@ impl Fleet {
     }
 }
 
-fn open(name: &str, options: &FleetOptions, compiler: &Compiler, authority_pem: &str, now: Timestamp) -> Result<Arc<Cluster>, FleetError> {
-    let directory = options.data_dir.as_ref().map(|dir| identity::directory_of(dir, name));
-    let place = directory.as_ref().map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.clone()));
+fn open(
+    name: &str,
+    options: &FleetOptions,
+    compiler: &Compiler,
+    authority_pem: &str,
+    now: Timestamp,
+) -> Result<Arc<Cluster>, FleetError> {
+    let directory = options
+        .data_dir
+        .as_ref()
+        .map(|dir| identity::directory_of(dir, name));
+    let place = directory
+        .as_ref()
+        .map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.clone()));
     let store = directory.map_or_else(Options::memory, |dir| Options::directory(dir.join("store")));
     // The store first: it is what tells that another process has this directory.
-    let failed = |source| FleetError::Store { cluster: name.to_owned(), source };
+    let failed = |source| FleetError::Store {
+        cluster: name.to_owned(),
+        source,
+    };
     let identity = Identity::load(name, &place, authority_pem, now)?;
-    Cluster::open(ClusterOptions { name: name.to_owned(), store, authorization: options.authorization, clock: options.clock.clone(), identity, compiler: compiler.clone() }).map_err(failed)
+    Cluster::open(ClusterOptions {
+        name: name.to_owned(),
+        store,
+        authorization: options.authorization,
+        clock: options.clock.clone(),
+        identity,
+        compiler: compiler.clone(),
+    })
+    .map_err(failed)
 }
 
 /// AU2: a fresh certificate under the kept CA.
-fn serving_tls<'a>(authority: &Authority, address: SocketAddr, clusters: impl Iterator<Item = &'a Arc<Cluster>>, now: Timestamp) -> Result<ServerTls, FleetError> {
+fn serving_tls<'a>(
+    authority: &Authority,
+    address: SocketAddr,
+    clusters: impl Iterator<Item = &'a Arc<Cluster>>,
+    now: Timestamp,
+) -> Result<ServerTls, FleetError> {
     let mut names = ServerNames::new("polity-apiserver")
         .dns("localhost")
         .dns("kubernetes")
@@ -178,20 +229,37 @@ fn serving_tls<'a>(authority: &Authority, address: SocketAddr, clusters: impl It
     if !address.ip().is_unspecified() && !address.ip().is_loopback() {
         names = names.ip(address.ip());
     }
-    if let Ok(name) = rustix::system::uname().nodename().to_str().map(str::to_lowercase)
+    if let Ok(name) = rustix::system::uname()
+        .nodename()
+        .to_str()
+        .map(str::to_lowercase)
         && polity_core::name::dns_subdomain(&name).is_ok()
     {
         names = names.dns(name);
     }
-    let issued = authority.issue_server(&names, SERVING_LIFE, now).map_err(FleetError::Certificate)?;
-    let client_authorities: String = clusters.filter_map(|cluster| cluster.identity().client_authority()).map(polity_pki::Certificate::to_pem).collect();
-    let material = TlsMaterial::new(issued.certificate.to_pem(), issued.key.to_pem()).with_client_auth(ClientAuthMode::Optional, client_authorities);
+    let issued = authority
+        .issue_server(&names, SERVING_LIFE, now)
+        .map_err(FleetError::Certificate)?;
+    let client_authorities: String = clusters
+        .filter_map(|cluster| cluster.identity().client_authority())
+        .map(polity_pki::Certificate::to_pem)
+        .collect();
+    let material = TlsMaterial::new(issued.certificate.to_pem(), issued.key.to_pem())
+        .with_client_auth(ClientAuthMode::Optional, client_authorities);
     Ok(ServerTls::new(&material)?)
 }
 
 /// The whole HTTP surface, without a socket.
-pub fn router(hub: String, clusters: Arc<BTreeMap<String, Arc<Cluster>>>, metrics: RequestMetrics) -> Router {
-    Router::new().fallback(handle).with_state(Arc::new(App { hub, clusters, metrics }))
+pub fn router(
+    hub: String,
+    clusters: Arc<BTreeMap<String, Arc<Cluster>>>,
+    metrics: RequestMetrics,
+) -> Router {
+    Router::new().fallback(handle).with_state(Arc::new(App {
+        hub,
+        clusters,
+        metrics,
+    }))
 }
 
 struct App {

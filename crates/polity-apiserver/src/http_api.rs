@@ -45,11 +45,19 @@ impl Incoming {
     pub fn new(request: Request<Body>, path: String) -> Self {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        Self { parts, body, path, query }
+        Self {
+            parts,
+            body,
+            path,
+            query,
+        }
     }
 
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
-        self.parts.headers.get(name).and_then(|value| value.to_str().ok())
+        self.parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
     }
 
     /// S12: the manager of a client that names none.
@@ -57,7 +65,11 @@ impl Incoming {
         let agent = self.header(USER_AGENT).unwrap_or_default();
         let name = agent.split('/').next().unwrap_or_default();
         let printable: String = name.chars().filter(|c| !c.is_control()).take(128).collect();
-        if printable.is_empty() { "unknown".into() } else { printable }
+        if printable.is_empty() {
+            "unknown".into()
+        } else {
+            printable
+        }
     }
 }
 
@@ -71,8 +83,16 @@ pub struct Summary {
 }
 
 /// Answers one request.
-pub async fn handle(cluster: &Arc<Cluster>, incoming: Incoming, metrics: &RequestMetrics) -> (Response<Body>, Summary) {
-    let target = path::parse(&incoming.parts.method, &incoming.path, incoming.parts.uri.query().unwrap_or_default());
+pub async fn handle(
+    cluster: &Arc<Cluster>,
+    incoming: Incoming,
+    metrics: &RequestMetrics,
+) -> (Response<Body>, Summary) {
+    let target = path::parse(
+        &incoming.parts.method,
+        &incoming.path,
+        incoming.parts.uri.query().unwrap_or_default(),
+    );
     let summary = summary(&target, &cluster.registry());
     let warnings = Warnings::default();
     let pretty = respond::wants_pretty(&incoming);
@@ -80,10 +100,23 @@ pub async fn handle(cluster: &Arc<Cluster>, incoming: Incoming, metrics: &Reques
         "create" | "update" | "patch" | "delete" => WRITE_DEADLINE,
         _ => REQUEST_DEADLINE,
     };
-    let answer = tokio::time::timeout(deadline, answer(cluster, incoming, target, &warnings, metrics)).await;
-    let answer = answer.unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")));
+    let answer = tokio::time::timeout(
+        deadline,
+        answer(cluster, incoming, target, &warnings, metrics),
+    )
+    .await;
+    let answer = answer.unwrap_or_else(|_| {
+        Err(ApiError::timeout(
+            "request did not complete within the allotted timeout",
+        ))
+    });
     let response = answer.unwrap_or_else(|error| {
-        debug!(cluster = cluster.name(), code = error.code.as_u16(), error = &error as &dyn std::error::Error, "request refused");
+        debug!(
+            cluster = cluster.name(),
+            code = error.code.as_u16(),
+            error = &error as &dyn std::error::Error,
+            "request refused"
+        );
         respond::error(&error, pretty)
     });
     (respond::finish(response, &warnings), summary)
@@ -94,22 +127,43 @@ fn summary(target: &Target, registry: &Registry) -> Summary {
     match target {
         Target::Resource(request) => {
             let def = registry.get(&request.group, &request.version, &request.resource);
-            let served_below = def.is_some_and(|def| def.subresources.iter().any(|sub| sub.name() == request.subresource));
+            let served_below = def.is_some_and(|def| {
+                def.subresources
+                    .iter()
+                    .any(|sub| sub.name() == request.subresource)
+            });
             Summary {
                 verb: request.verb.clone(),
                 group: def.map(|def| def.gvk.group.clone()).unwrap_or_default(),
                 resource: def.map(|def| def.plural.clone()).unwrap_or_default(),
-                subresource: if served_below { request.subresource.clone() } else { String::new() },
+                subresource: if served_below {
+                    request.subresource.clone()
+                } else {
+                    String::new()
+                },
             }
         }
         Target::NonResource { verb, .. } => Summary {
-            verb: if matches!(verb.as_str(), "get" | "head" | "post" | "put" | "patch" | "delete" | "options") { verb.clone() } else { "other".into() },
+            verb: if matches!(
+                verb.as_str(),
+                "get" | "head" | "post" | "put" | "patch" | "delete" | "options"
+            ) {
+                verb.clone()
+            } else {
+                "other".into()
+            },
             ..Summary::default()
         },
     }
 }
 
-async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, target: Target, warnings: &Warnings, metrics: &RequestMetrics) -> Result<Response<Body>, ApiError> {
+async fn answer(
+    cluster: &Arc<Cluster>,
+    incoming: Incoming,
+    target: Target,
+    warnings: &Warnings,
+    metrics: &RequestMetrics,
+) -> Result<Response<Body>, ApiError> {
     let user = authenticate(cluster, &incoming)?;
     match target {
         Target::Resource(request) => {
@@ -126,7 +180,15 @@ async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, target: Target, warn
             resources::answer(cluster, incoming, request, &user, warnings).await
         }
         Target::NonResource { verb, path } => {
-            authorized(cluster, &incoming, user, &Attributes::NonResource { verb: &verb, path: &path })?;
+            authorized(
+                cluster,
+                &incoming,
+                user,
+                &Attributes::NonResource {
+                    verb: &verb,
+                    path: &path,
+                },
+            )?;
             paths::answer(cluster, &incoming, &path, metrics)
         }
     }
@@ -134,8 +196,15 @@ async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, target: Target, warn
 
 fn authenticate(cluster: &Arc<Cluster>, incoming: &Incoming) -> Result<UserInfo, ApiError> {
     let identity = certificate_identity(cluster, incoming);
-    let credentials = Credentials { certificate: identity.as_ref(), authorization: incoming.header(AUTHORIZATION) };
-    cluster.identity().authenticator().authenticate(&credentials, &cluster.bound_objects(), cluster.now())
+    let credentials = Credentials {
+        certificate: identity.as_ref(),
+        authorization: incoming.header(AUTHORIZATION),
+    };
+    cluster.identity().authenticator().authenticate(
+        &credentials,
+        &cluster.bound_objects(),
+        cluster.now(),
+    )
 }
 
 /// The subject of a client certificate that this cluster's own authority signed; the certificates of other
@@ -143,17 +212,31 @@ fn authenticate(cluster: &Arc<Cluster>, incoming: &Incoming) -> Result<UserInfo,
 fn certificate_identity(cluster: &Cluster, incoming: &Incoming) -> Option<ClientIdentity> {
     let peer = incoming.parts.extensions.get::<Peer>()?;
     let certificate = Certificate::from_der(peer.certificates.first()?).ok()?;
-    certificate.check_signed_by(cluster.identity().client_authority()?, cluster.now()).ok()?;
+    certificate
+        .check_signed_by(cluster.identity().client_authority()?, cluster.now())
+        .ok()?;
     certificate.client_identity()
 }
 
 /// The user to act as (AU5), if they may do what is asked.
-fn authorized(cluster: &Cluster, incoming: &Incoming, user: UserInfo, request: &Attributes<'_>) -> Result<UserInfo, ApiError> {
+fn authorized(
+    cluster: &Cluster,
+    incoming: &Incoming,
+    user: UserInfo,
+    request: &Attributes<'_>,
+) -> Result<UserInfo, ApiError> {
     let user = match Impersonation::from_headers(&incoming.parts.headers)? {
         None => user,
         Some(wanted) => {
             let roles = cluster.roles();
-            wanted.authorize(&Authorizer { mode: cluster.authorization(), roles: &roles }, &user, request)?
+            wanted.authorize(
+                &Authorizer {
+                    mode: cluster.authorization(),
+                    roles: &roles,
+                },
+                &user,
+                request,
+            )?
         }
     };
     cluster.authorize(&user, request)?;

@@ -10,14 +10,21 @@ use crate::fleet::Fleet;
 /// the others `polity-{cluster}`.
 pub fn of(fleet: &Fleet) -> String {
     let authority = STANDARD.encode(fleet.authority_pem());
-    let (mut clusters, mut users, mut contexts): (Vec<Value>, Vec<Value>, Vec<Value>) = Default::default();
+    let (mut clusters, mut users, mut contexts): (Vec<Value>, Vec<Value>, Vec<Value>) =
+        Default::default();
     let hub = fleet.hub().name();
-    let ordered = fleet.clusters().iter().filter(|(name, _)| *name == hub).chain(fleet.clusters().iter().filter(|(name, _)| *name != hub));
+    let ordered = fleet
+        .clusters()
+        .iter()
+        .filter(|(name, _)| *name == hub)
+        .chain(fleet.clusters().iter().filter(|(name, _)| *name != hub));
     for (name, cluster) in ordered {
         let context = context_name(name, hub);
         let user = format!("{context}-admin");
         clusters.push(json!({"name": context, "cluster": {"server": fleet.url(name), "certificate-authority-data": authority}}));
-        users.push(json!({"name": user, "user": {"token": cluster.identity().admin_token().expose()}}));
+        users.push(
+            json!({"name": user, "user": {"token": cluster.identity().admin_token().expose()}}),
+        );
         contexts.push(json!({"name": context, "context": {"cluster": context, "user": user, "namespace": "default"}}));
     }
     let config = json!({
@@ -29,5 +36,9 @@ pub fn of(fleet: &Fleet) -> String {
 
 /// The context of a cluster.
 pub fn context_name(cluster: &str, hub: &str) -> String {
-    if cluster == hub { "polity".into() } else { format!("polity-{cluster}") }
+    if cluster == hub {
+        "polity".into()
+    } else {
+        format!("polity-{cluster}")
+    }
 }

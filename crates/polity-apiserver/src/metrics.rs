@@ -21,11 +21,17 @@ impl RequestMetrics {
     /// Registers the instruments; `render` writes everything the process measures as Prometheus text.
     pub fn new(meter: &Meter, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self {
-            total: meter.u64_counter("apiserver_request").with_description("Requests by verb, group, resource, subresource and code.").build(),
+            total: meter
+                .u64_counter("apiserver_request")
+                .with_description("Requests by verb, group, resource, subresource and code.")
+                .build(),
             duration: meter
                 .f64_histogram("apiserver_request_duration_seconds")
                 .with_description("Time to the head of the answer, by verb and resource.")
-                .with_boundaries(vec![0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0])
+                .with_boundaries(vec![
+                    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+                    60.0,
+                ])
                 .build(),
             render: Arc::new(render),
         }
@@ -34,11 +40,24 @@ impl RequestMetrics {
     /// Counts one answered request.
     pub fn observe(&self, summary: &Summary, code: StatusCode, took: Duration) {
         let of = |key: &'static str, value: &str| KeyValue::new(key, value.to_owned());
-        let common = [of("verb", &summary.verb), of("group", &summary.group), of("resource", &summary.resource)];
+        let common = [
+            of("verb", &summary.verb),
+            of("group", &summary.group),
+            of("resource", &summary.resource),
+        ];
         self.duration.record(took.as_secs_f64(), &common);
         let [verb, group, resource] = common;
         let code = KeyValue::new("code", i64::from(code.as_u16()));
-        self.total.add(1, &[verb, group, resource, of("subresource", &summary.subresource), code]);
+        self.total.add(
+            1,
+            &[
+                verb,
+                group,
+                resource,
+                of("subresource", &summary.subresource),
+                code,
+            ],
+        );
     }
 
     /// Everything the process measures, as Prometheus text.

@@ -51,10 +51,19 @@ impl Documents {
         for group in registry.groups() {
             for version in &group.versions {
                 let gv = GroupVersion::new(group.name.as_str(), version.as_str());
-                let Some(resources) = registry.resources(&group.name, version) else { continue };
-                let body = serde_json::to_vec(&document(&gv, resources.values())).expect("a JSON value serialises into memory");
+                let Some(resources) = registry.resources(&group.name, version) else {
+                    continue;
+                };
+                let body = serde_json::to_vec(&document(&gv, resources.values()))
+                    .expect("a JSON value serialises into memory");
                 let hash = hash(&body);
-                documents.insert(key(&gv), Document { body: body.into(), hash });
+                documents.insert(
+                    key(&gv),
+                    Document {
+                        body: body.into(),
+                        hash,
+                    },
+                );
             }
         }
         Self { documents }
@@ -76,7 +85,11 @@ impl Documents {
 }
 
 fn key(gv: &GroupVersion) -> String {
-    if gv.group.is_empty() { format!("api/{}", gv.version) } else { format!("apis/{gv}") }
+    if gv.group.is_empty() {
+        format!("api/{}", gv.version)
+    } else {
+        format!("apis/{gv}")
+    }
 }
 
 /// A hash in capital hexadecimal, as real servers print it.
@@ -101,7 +114,11 @@ fn document<'a>(gv: &GroupVersion, resources: impl Iterator<Item = &'a Arc<Resou
             builtin = true;
         }
     }
-    let components = if builtin { schemas::openapi_components(gv) } else { schemas::metadata_components() };
+    let components = if builtin {
+        schemas::openapi_components(gv)
+    } else {
+        schemas::metadata_components()
+    };
     schemas.extend(components);
     json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": crate::version::GIT_VERSION},
@@ -120,7 +137,11 @@ fn component_name(def: &ResourceDef) -> String {
 
 /// A8
 fn custom_component(def: &ResourceDef) -> (String, Value) {
-    let mut schema = def.custom.as_ref().map(|custom| custom.compiled.openapi.clone()).unwrap_or_default();
+    let mut schema = def
+        .custom
+        .as_ref()
+        .map(|custom| custom.compiled.openapi.clone())
+        .unwrap_or_default();
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true)) {
         schema = json!({"type": "object", "description": schema.get("description"), "x-kubernetes-preserve-unknown-fields": true});
     }
@@ -131,8 +152,10 @@ fn custom_component(def: &ResourceDef) -> (String, Value) {
         schema["properties"] = json!({});
     }
     let text = |description: &str| json!({"type": "string", "description": description});
-    schema["properties"]["apiVersion"] = text("APIVersion defines the versioned schema of this representation of an object.");
-    schema["properties"]["kind"] = text("Kind is a string value representing the REST resource this object represents.");
+    schema["properties"]["apiVersion"] =
+        text("APIVersion defines the versioned schema of this representation of an object.");
+    schema["properties"]["kind"] =
+        text("Kind is a string value representing the REST resource this object represents.");
     schema["properties"]["metadata"] = json!({
         "description": "Standard object's metadata.",
         "allOf": [{"$ref": format!("#/components/schemas/{META}")}],
@@ -148,8 +171,16 @@ fn gvk(def: &ResourceDef) -> Value {
 /// A4, A5: enough of the paths for validation and `explain`.
 fn paths_of(def: &ResourceDef) -> Vec<(String, Value)> {
     let gv = def.gvk.group_version();
-    let root = if gv.group.is_empty() { format!("/api/{gv}") } else { format!("/apis/{gv}") };
-    let root = if def.is_namespaced() { format!("{root}/namespaces/{{namespace}}") } else { root };
+    let root = if gv.group.is_empty() {
+        format!("/api/{gv}")
+    } else {
+        format!("/apis/{gv}")
+    };
+    let root = if def.is_namespaced() {
+        format!("{root}/namespaces/{{namespace}}")
+    } else {
+        root
+    };
     let reference = json!({"$ref": format!("#/components/schemas/{}", component_name(def))});
     let content = json!({"application/json": {"schema": reference}});
     let operation = |action: &str| {
@@ -176,5 +207,8 @@ fn paths_of(def: &ResourceDef) -> Vec<(String, Value)> {
     let object = json!({
         "get": operation("get"), "put": writing("put"), "patch": writing("patch"), "delete": operation("delete"),
     });
-    vec![(format!("{root}/{}", def.plural), collection), (format!("{root}/{}/{{name}}", def.plural), object)]
+    vec![
+        (format!("{root}/{}", def.plural), collection),
+        (format!("{root}/{}/{{name}}", def.plural), object),
+    ]
 }

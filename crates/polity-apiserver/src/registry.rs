@@ -42,7 +42,10 @@ impl Registry {
             if !of_group.contains(&def.gvk.version) {
                 of_group.push(def.gvk.version.clone());
             }
-            let resources = registry.by_version.entry(def.gvk.group_version()).or_default();
+            let resources = registry
+                .by_version
+                .entry(def.gvk.group_version())
+                .or_default();
             resources.insert(def.plural.clone(), def);
         }
         registry.groups = order
@@ -58,11 +61,17 @@ impl Registry {
 
     /// The resource at a path.
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceDef>> {
-        self.by_version.get(&GroupVersion::new(group, version))?.get(plural)
+        self.by_version
+            .get(&GroupVersion::new(group, version))?
+            .get(plural)
     }
 
     /// All resources of a group and version, by plural.
-    pub fn resources(&self, group: &str, version: &str) -> Option<&BTreeMap<String, Arc<ResourceDef>>> {
+    pub fn resources(
+        &self,
+        group: &str,
+        version: &str,
+    ) -> Option<&BTreeMap<String, Arc<ResourceDef>>> {
         self.by_version.get(&GroupVersion::new(group, version))
     }
 
@@ -79,7 +88,9 @@ impl Registry {
     /// The resource of a kind, in the group's most preferred version that has it.
     pub fn of_kind(&self, group: &str, kind: &str) -> Option<&Arc<ResourceDef>> {
         self.versions_of(group).find_map(|resources| {
-            resources.values().find(|def| def.gvk.kind == kind && !def.flags.create_only)
+            resources
+                .values()
+                .find(|def| def.gvk.kind == kind && !def.flags.create_only)
         })
     }
 
@@ -98,11 +109,17 @@ impl Registry {
 
     /// All custom resources, in every version.
     pub fn custom(&self) -> impl Iterator<Item = &Arc<ResourceDef>> {
-        self.by_version.values().flat_map(BTreeMap::values).filter(|def| def.is_custom())
+        self.by_version
+            .values()
+            .flat_map(BTreeMap::values)
+            .filter(|def| def.is_custom())
     }
 
     /// The other served versions of a resource.
-    pub fn siblings<'a>(&'a self, def: &'a ResourceDef) -> impl Iterator<Item = &'a Arc<ResourceDef>> {
+    pub fn siblings<'a>(
+        &'a self,
+        def: &'a ResourceDef,
+    ) -> impl Iterator<Item = &'a Arc<ResourceDef>> {
         self.versions_of(&def.gvk.group)
             .filter_map(|resources| resources.get(&def.plural))
             .filter(|other| other.gvk.version != def.gvk.version)
@@ -110,10 +127,15 @@ impl Registry {
 
     fn versions_of(&self, group: &str) -> impl Iterator<Item = &Resources> {
         let found = self.group(group).cloned();
-        found.into_iter().flat_map(|group| {
-            group.versions.into_iter().map(move |version| GroupVersion::new(group.name.clone(), version))
-        })
-        .filter_map(|key| self.by_version.get(&key))
+        found
+            .into_iter()
+            .flat_map(|group| {
+                group
+                    .versions
+                    .into_iter()
+                    .map(move |version| GroupVersion::new(group.name.clone(), version))
+            })
+            .filter_map(|key| self.by_version.get(&key))
     }
 }
 
@@ -130,7 +152,9 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
 /// `(stability, major, minor)` of `v2`, `v1beta3`, `v1alpha1`.
 fn priority(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     let (major, tail) = rest.split_at(digits);
     let major = number(major)?;
     if tail.is_empty() {
@@ -143,7 +167,9 @@ fn priority(version: &str) -> Option<(u8, u64, u64)> {
 }
 
 fn number(text: &str) -> Option<u64> {
-    (!text.is_empty() && !text.starts_with('0')).then(|| text.parse().ok()).flatten()
+    (!text.is_empty() && !text.starts_with('0'))
+        .then(|| text.parse().ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -152,8 +178,15 @@ mod tests {
 
     #[test]
     fn d7_versions_are_ordered_by_priority() {
-        let mut versions = ["v1alpha1", "foo", "v2beta1", "v10", "v1", "v2", "bar", "v1beta2", "v2beta10"];
+        let mut versions = [
+            "v1alpha1", "foo", "v2beta1", "v10", "v1", "v2", "bar", "v1beta2", "v2beta10",
+        ];
         versions.sort_by(|a, b| compare_versions(a, b));
-        assert_eq!(versions, ["v10", "v2", "v1", "v2beta10", "v2beta1", "v1beta2", "v1alpha1", "bar", "foo"]);
+        assert_eq!(
+            versions,
+            [
+                "v10", "v2", "v1", "v2beta10", "v2beta1", "v1beta2", "v1alpha1", "bar", "foo"
+            ]
+        );
     }
 }

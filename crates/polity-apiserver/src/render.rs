@@ -33,7 +33,12 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    pub fn new(def: &Arc<ResourceDef>, wanted: Wanted, query: &Query, now: Timestamp) -> Result<Self, ApiError> {
+    pub fn new(
+        def: &Arc<ResourceDef>,
+        wanted: Wanted,
+        query: &Query,
+        now: Timestamp,
+    ) -> Result<Self, ApiError> {
         let rows = match query.get("includeObject") {
             "None" => RowObject::None,
             "Object" => RowObject::Object,
@@ -45,14 +50,23 @@ impl Renderer {
             }
             _ => RowObject::Metadata,
         };
-        Ok(Self { def: def.clone(), form: wanted.form, rows, heads: def.heads(), now, columns_sent: false })
+        Ok(Self {
+            def: def.clone(),
+            form: wanted.form,
+            rows,
+            heads: def.heads(),
+            now,
+            columns_sent: false,
+        })
     }
 
     /// A single object.
     pub fn object(&self, stored: &Stored) -> Result<Bytes, ApiError> {
         match self.form {
             Form::Plain if self.def.is_as_stored(stored) => Ok(self.heads.object(&stored.bytes)),
-            Form::PartialList => Err(ApiError::not_acceptable("you requested PartialObjectMetadataList, but the requested object is not a list")),
+            Form::PartialList => Err(ApiError::not_acceptable(
+                "you requested PartialObjectMetadataList, but the requested object is not a list",
+            )),
             _ => Ok(self.value(&self.def.read(stored))),
         }
     }
@@ -62,7 +76,9 @@ impl Renderer {
         match self.form {
             Form::Plain | Form::PartialList => bytes(object),
             Form::Partial => bytes(&partial(object)),
-            Form::Table(version) => bytes(&self.table(version, std::slice::from_ref(object), &json!({}), true)),
+            Form::Table(version) => {
+                bytes(&self.table(version, std::slice::from_ref(object), &json!({}), true))
+            }
         }
     }
 
@@ -83,16 +99,26 @@ impl Renderer {
                 }
                 Ok(self.plain_list(page, &metadata))
             }
-            Form::Partial => Err(ApiError::not_acceptable("you requested PartialObjectMetadata, but the requested object is a list")),
+            Form::Partial => Err(ApiError::not_acceptable(
+                "you requested PartialObjectMetadata, but the requested object is a list",
+            )),
             Form::PartialList => {
-                let items: Vec<Value> = page.items.iter().map(|stored| partial(&self.def.read(stored))).collect();
+                let items: Vec<Value> = page
+                    .items
+                    .iter()
+                    .map(|stored| partial(&self.def.read(stored)))
+                    .collect();
                 Ok(bytes(&json!({
                     "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                     "metadata": metadata, "items": items,
                 })))
             }
             Form::Table(version) => {
-                let objects: Vec<Value> = page.items.iter().map(|stored| self.def.read(stored)).collect();
+                let objects: Vec<Value> = page
+                    .items
+                    .iter()
+                    .map(|stored| self.def.read(stored))
+                    .collect();
                 Ok(bytes(&self.table(version, &objects, &metadata, true)))
             }
         }
@@ -156,7 +182,8 @@ impl Renderer {
             Form::Plain | Form::PartialList => return watch::line(kind, object),
             Form::Partial => partial(object),
             Form::Table(version) => {
-                let metadata = json!({"resourceVersion": object.pointer("/metadata/resourceVersion")});
+                let metadata =
+                    json!({"resourceVersion": object.pointer("/metadata/resourceVersion")});
                 let first = !std::mem::replace(&mut self.columns_sent, true);
                 self.table(version, std::slice::from_ref(object), &metadata, first)
             }
@@ -164,14 +191,28 @@ impl Renderer {
         watch::line(kind, &shown)
     }
 
-    fn table(&self, version: &str, objects: &[Value], metadata: &Value, with_columns: bool) -> Value {
-        let rows: Vec<Value> = objects.iter().map(|object| self.row(version, object)).collect();
-        let columns = if with_columns { json!(self.columns()) } else { Value::Null };
+    fn table(
+        &self,
+        version: &str,
+        objects: &[Value],
+        metadata: &Value,
+        with_columns: bool,
+    ) -> Value {
+        let rows: Vec<Value> = objects
+            .iter()
+            .map(|object| self.row(version, object))
+            .collect();
+        let columns = if with_columns {
+            json!(self.columns())
+        } else {
+            Value::Null
+        };
         let mut metadata = metadata.clone();
         if let (Some(map), [one]) = (metadata.as_object_mut(), objects)
             && let Some(revision) = one.pointer("/metadata/resourceVersion")
         {
-            map.entry("resourceVersion").or_insert_with(|| revision.clone());
+            map.entry("resourceVersion")
+                .or_insert_with(|| revision.clone());
         }
         json!({
             "kind": "Table", "apiVersion": version, "metadata": metadata,
@@ -211,5 +252,7 @@ fn partial(object: &Value) -> Value {
 }
 
 fn bytes(value: &Value) -> Bytes {
-    serde_json::to_vec(value).expect("a JSON value serialises into memory").into()
+    serde_json::to_vec(value)
+        .expect("a JSON value serialises into memory")
+        .into()
 }

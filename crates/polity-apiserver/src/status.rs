@@ -117,8 +117,12 @@ impl ApiError {
 
     /// `{res} "{name}" not found`
     pub fn not_found(resource: ResourceName<'_>, name: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{resource} \"{name}\" not found"))
-            .about(resource, name)
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            format!("{resource} \"{name}\" not found"),
+        )
+        .about(resource, name)
     }
 
     /// `{res} "{name}" already exists`
@@ -140,7 +144,11 @@ impl ApiError {
 
     /// U7: a path below a known group that leads to no resource.
     pub fn no_such_resource() -> Self {
-        Self::bare(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+        Self::bare(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     /// U8: a built-in resource that does not know the method.
@@ -173,13 +181,21 @@ impl ApiError {
 
     /// `{Kind}[.{group}] "{name}" is invalid: {errors}`
     pub fn invalid(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Self {
-        let shown = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let shown = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
         let causes = errors
             .iter()
             .map(|error| Cause {
                 reason: error.kind.reason().to_owned(),
                 message: error.message.clone(),
-                field: if error.field.is_empty() { "<nil>".into() } else { error.field.clone() },
+                field: if error.field.is_empty() {
+                    "<nil>".into()
+                } else {
+                    error.field.clone()
+                },
             })
             .collect();
         let message = format!("{shown} \"{name}\" is invalid: {}", field::join(errors));
@@ -195,13 +211,24 @@ impl ApiError {
     /// `Internal error occurred: {why}`
     pub fn internal(why: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {why}");
-        let cause = Cause { message: why.to_string(), ..Cause::default() };
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-            .with_details(Details { causes: vec![cause], ..Details::default() })
+        let cause = Cause {
+            message: why.to_string(),
+            ..Cause::default()
+        };
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message).with_details(
+            Details {
+                causes: vec![cause],
+                ..Details::default()
+            },
+        )
     }
 
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            message,
+        )
     }
 
     pub fn not_acceptable(message: impl Into<String>) -> Self {
@@ -209,7 +236,11 @@ impl ApiError {
     }
 
     pub fn too_large(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            message,
+        )
     }
 
     pub fn expired(message: impl Into<String>) -> Self {
@@ -218,8 +249,15 @@ impl ApiError {
 
     /// `Timeout: {why}`
     pub fn timeout(why: &str) -> Self {
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {why}"))
-            .with_details(Details { retry_after_seconds: 1, ..Details::default() })
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            format!("Timeout: {why}"),
+        )
+        .with_details(Details {
+            retry_after_seconds: 1,
+            ..Details::default()
+        })
     }
 
     /// The Status object.

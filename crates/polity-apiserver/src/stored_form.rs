@@ -26,7 +26,11 @@ impl ResourceDef {
 
     /// How stored bytes become served bytes.
     pub fn heads(&self) -> Heads {
-        Heads::new(&self.storage_api_version(), &self.gvk.api_version(), &self.gvk.kind)
+        Heads::new(
+            &self.storage_api_version(),
+            &self.gvk.api_version(),
+            &self.gvk.kind,
+        )
     }
 
     /// Whether a read may answer with the stored bytes, but for the apiVersion.

@@ -13,7 +13,9 @@ use crate::output::{OutputArgs, Paint, columns};
 
 /// Check the local Polity: what runs, what can be reached, what is wrong and how to mend it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  polity doctor\n  polity doctor -o json\n\nExit code 1: something is wrong.")]
+#[command(
+    after_help = "Examples:\n  polity doctor\n  polity doctor -o json\n\nExit code 1: something is wrong."
+)]
 pub struct DoctorArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
@@ -44,15 +46,30 @@ struct Finding {
 
 impl Finding {
     fn ok(check: &'static str, message: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Ok, message: message.into(), mend: String::new() }
+        Self {
+            check,
+            verdict: Verdict::Ok,
+            message: message.into(),
+            mend: String::new(),
+        }
     }
 
     fn note(check: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Note, message: message.into(), mend: mend.into() }
+        Self {
+            check,
+            verdict: Verdict::Note,
+            message: message.into(),
+            mend: mend.into(),
+        }
     }
 
     fn wrong(check: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Wrong, message: message.into(), mend: mend.into() }
+        Self {
+            check,
+            verdict: Verdict::Wrong,
+            message: message.into(),
+            mend: mend.into(),
+        }
     }
 }
 
@@ -60,7 +77,10 @@ impl DoctorArgs {
     pub async fn run(self) -> anyhow::Result<Exit> {
         let Self { data_dir, output } = self;
         let local = Local::new(data_dir.resolve()?);
-        let mut findings = vec![Finding::ok("program", format!("polity {}", env!("CARGO_PKG_VERSION")))];
+        let mut findings = vec![Finding::ok(
+            "program",
+            format!("polity {}", env!("CARGO_PKG_VERSION")),
+        )];
         findings.push(data_directory(local.dir()));
         let running = process(&local, &mut findings);
         if let Some(run) = &running {
@@ -72,7 +92,9 @@ impl DoctorArgs {
         }
         findings.push(kubectl().await);
         output.print(&findings, |findings| table(findings))?;
-        let wrong = findings.iter().any(|finding| finding.verdict == Verdict::Wrong);
+        let wrong = findings
+            .iter()
+            .any(|finding| finding.verdict == Verdict::Wrong);
         Ok(if wrong { Exit::Findings } else { Exit::Fine })
     }
 }
@@ -80,17 +102,29 @@ impl DoctorArgs {
 fn data_directory(dir: &Path) -> Finding {
     const CHECK: &str = "data directory";
     if !dir.exists() {
-        return Finding::note(CHECK, format!("{} does not exist yet", dir.display()), "polity up makes it");
+        return Finding::note(
+            CHECK,
+            format!("{} does not exist yet", dir.display()),
+            "polity up makes it",
+        );
     }
     let probe = tempfile::NamedTempFile::new_in(dir);
     if let Err(error) = probe {
-        return Finding::wrong(CHECK, format!("{} is not writable: {error}", dir.display()), "choose another with --data-dir, or mend its permissions");
+        return Finding::wrong(
+            CHECK,
+            format!("{} is not writable: {error}", dir.display()),
+            "choose another with --data-dir, or mend its permissions",
+        );
     }
     match rustix::fs::statvfs(dir) {
         Ok(disk) => {
             let free = disk.f_bavail * disk.f_frsize / (1024 * 1024);
             if free < 200 {
-                return Finding::wrong(CHECK, format!("{}: only {free} MiB are free", dir.display()), "make room: writes are refused when the disk is full");
+                return Finding::wrong(
+                    CHECK,
+                    format!("{}: only {free} MiB are free", dir.display()),
+                    "make room: writes are refused when the disk is full",
+                );
             }
             Finding::ok(CHECK, format!("{}, {free} MiB free", dir.display()))
         }
@@ -101,20 +135,40 @@ fn data_directory(dir: &Path) -> Finding {
 fn process(local: &Local, findings: &mut Vec<Finding>) -> Option<RunState> {
     const CHECK: &str = "process";
     let finding = match (local.is_held(), local.last_run()) {
-        (Err(error), _) => Finding::wrong(CHECK, format!("{error:#}"), "mend the permissions of the data directory"),
+        (Err(error), _) => Finding::wrong(
+            CHECK,
+            format!("{error:#}"),
+            "mend the permissions of the data directory",
+        ),
         (Ok(true), Ok(Some(run))) => {
-            findings.push(Finding::ok(CHECK, format!("runs as pid {} since {}", run.pid, run.started)));
+            findings.push(Finding::ok(
+                CHECK,
+                format!("runs as pid {} since {}", run.pid, run.started),
+            ));
             if run.version != env!("CARGO_PKG_VERSION") {
-                let message = format!("the running Polity is {}, this program is {}", run.version, env!("CARGO_PKG_VERSION"));
-                findings.push(Finding::note("version", message, "polity down, then polity up"));
+                let message = format!(
+                    "the running Polity is {}, this program is {}",
+                    run.version,
+                    env!("CARGO_PKG_VERSION")
+                );
+                findings.push(Finding::note(
+                    "version",
+                    message,
+                    "polity down, then polity up",
+                ));
             }
             return Some(run);
         }
         (Ok(true), Ok(None)) => Finding::note(CHECK, "is starting", "look again in a few seconds"),
-        (Ok(true), Err(error)) => Finding::wrong(CHECK, format!("{error:#}"), "polity down, then polity up"),
+        (Ok(true), Err(error)) => {
+            Finding::wrong(CHECK, format!("{error:#}"), "polity down, then polity up")
+        }
         (Ok(false), Ok(None)) => Finding::note(CHECK, "not running", "polity up"),
         (Ok(false), _) => {
-            let mend = format!("polity up goes on where it stopped; a detached one logs to {}", local.log().display());
+            let mend = format!(
+                "polity up goes on where it stopped; a detached one logs to {}",
+                local.log().display()
+            );
             Finding::wrong(CHECK, "the last run ended unexpectedly", mend)
         }
     };
@@ -125,10 +179,16 @@ fn process(local: &Local, findings: &mut Vec<Finding>) -> Option<RunState> {
 fn kubeconfig_file(path: &Path) -> Finding {
     const CHECK: &str = "kubeconfig";
     match std::fs::metadata(path) {
-        Err(error) => Finding::wrong(CHECK, format!("{}: {error}", path.display()), "polity down, then polity up writes it again"),
-        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
-            Finding::wrong(CHECK, format!("{} can be read by others", path.display()), format!("chmod 600 {}", path.display()))
-        }
+        Err(error) => Finding::wrong(
+            CHECK,
+            format!("{}: {error}", path.display()),
+            "polity down, then polity up writes it again",
+        ),
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => Finding::wrong(
+            CHECK,
+            format!("{} can be read by others", path.display()),
+            format!("chmod 600 {}", path.display()),
+        ),
         Ok(_) => Finding::ok(CHECK, path.display().to_string()),
     }
 }
@@ -136,11 +196,18 @@ fn kubeconfig_file(path: &Path) -> Finding {
 fn kubeconfig_variable(path: &Path) -> Finding {
     const CHECK: &str = "KUBECONFIG";
     let value = polity_runtime::env::read(polity_runtime::env::KUBECONFIG);
-    let named = value.iter().flat_map(std::env::split_paths).any(|named: PathBuf| named == path);
+    let named = value
+        .iter()
+        .flat_map(std::env::split_paths)
+        .any(|named: PathBuf| named == path);
     if named {
         Finding::ok(CHECK, "names the local Polity")
     } else {
-        Finding::note(CHECK, "does not name the local Polity, so kubectl talks to another cluster", format!("export KUBECONFIG={}", path.display()))
+        Finding::note(
+            CHECK,
+            "does not name the local Polity, so kubectl talks to another cluster",
+            format!("export KUBECONFIG={}", path.display()),
+        )
     }
 }
 
@@ -148,7 +215,11 @@ async fn reachable(run: &RunState, context: &str) -> Finding {
     const CHECK: &str = "cluster";
     match ask_version(run, context).await {
         Ok(version) => Finding::ok(CHECK, format!("{context} answers as {version}")),
-        Err(error) => Finding::wrong(CHECK, format!("{context} does not answer: {error:#}"), "look at the log, then: polity down, polity up"),
+        Err(error) => Finding::wrong(
+            CHECK,
+            format!("{context} does not answer: {error:#}"),
+            "look at the log, then: polity down, polity up",
+        ),
     }
 }
 
@@ -160,16 +231,33 @@ async fn ask_version(run: &RunState, context: &str) -> anyhow::Result<String> {
 
 async fn kubectl() -> Finding {
     const CHECK: &str = "kubectl";
-    let asked = tokio::process::Command::new("kubectl").args(["version", "--client", "-o", "json"]).output();
+    let asked = tokio::process::Command::new("kubectl")
+        .args(["version", "--client", "-o", "json"])
+        .output();
     let Ok(Ok(output)) = tokio::time::timeout(Duration::from_secs(5), asked).await else {
-        return Finding::note(CHECK, "not found", "install it to talk to clusters; any version from 1.27 on works");
+        return Finding::note(
+            CHECK,
+            "not found",
+            "install it to talk to clusters; any version from 1.27 on works",
+        );
     };
     let version: Option<String> = serde_json::from_slice::<serde_json::Value>(&output.stdout)
         .ok()
-        .and_then(|value| Some(value.pointer("/clientVersion/gitVersion")?.as_str()?.to_owned()));
+        .and_then(|value| {
+            Some(
+                value
+                    .pointer("/clientVersion/gitVersion")?
+                    .as_str()?
+                    .to_owned(),
+            )
+        });
     match version {
         Some(version) => Finding::ok(CHECK, version),
-        None => Finding::note(CHECK, "does not tell its version", "any version from 1.27 on works"),
+        None => Finding::note(
+            CHECK,
+            "does not tell its version",
+            "any version from 1.27 on works",
+        ),
     }
 }
 
@@ -182,9 +270,17 @@ fn table(findings: &[Finding]) -> String {
             Verdict::Note => paint.warn("–"),
             Verdict::Wrong => paint.bad("✗"),
         };
-        rows.push(vec![mark, finding.check.to_owned(), finding.message.clone()]);
+        rows.push(vec![
+            mark,
+            finding.check.to_owned(),
+            finding.message.clone(),
+        ]);
         if !finding.mend.is_empty() {
-            rows.push(vec![String::new(), String::new(), format!("→ {}", finding.mend)]);
+            rows.push(vec![
+                String::new(),
+                String::new(),
+                format!("→ {}", finding.mend),
+            ]);
         }
     }
     columns(&rows)

@@ -33,7 +33,14 @@ impl DownArgs {
         eprintln!("stopping polity (pid {}) …", run.pid);
         if !stopped(&local, timeout.0).await? {
             let message = format!("polity (pid {}) did not stop within {timeout}", run.pid);
-            return Err(Hinted::new(message, format!("it may be finishing requests; to end it at once: kill -9 {}", run.pid)).into());
+            return Err(Hinted::new(
+                message,
+                format!(
+                    "it may be finishing requests; to end it at once: kill -9 {}",
+                    run.pid
+                ),
+            )
+            .into());
         }
         eprintln!("stopped");
         Ok(Exit::Fine)

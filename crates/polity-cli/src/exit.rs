@@ -20,7 +20,10 @@ pub struct Hinted {
 
 impl Hinted {
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 
@@ -44,7 +47,10 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         }
     }
     eprintln!("{line}");
-    if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
+    if let Some(hinted) = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Hinted>())
+    {
         eprintln!("hint: {}", hinted.hint);
     }
     ExitCode::from(2)

@@ -16,6 +16,10 @@ use polity_runtime::args::ClientArgs;
 
 /// A client for a context of the local Polity.
 async fn local_client(kubeconfig: &Path, context: &str) -> anyhow::Result<kube::Client> {
-    let args = ClientArgs { kubeconfig: Some(kubeconfig.to_owned()), context: Some(context.to_owned()), ..ClientArgs::default() };
+    let args = ClientArgs {
+        kubeconfig: Some(kubeconfig.to_owned()),
+        context: Some(context.to_owned()),
+        ..ClientArgs::default()
+    };
     Ok(polity_runtime::client::connect(&args).await?)
 }

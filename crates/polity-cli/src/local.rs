@@ -118,7 +118,9 @@ impl Local {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
         };
-        serde_json::from_str(&text).map(Some).with_context(|| format!("{} is damaged", path.display()))
+        serde_json::from_str(&text)
+            .map(Some)
+            .with_context(|| format!("{} is damaged", path.display()))
     }
 
     /// Says what runs here.
@@ -139,7 +141,11 @@ impl Local {
 
     /// What runs here now.
     pub fn running(&self) -> anyhow::Result<Option<RunState>> {
-        if self.is_held()? { self.last_run() } else { Ok(None) }
+        if self.is_held()? {
+            self.last_run()
+        } else {
+            Ok(None)
+        }
     }
 }
 
@@ -153,7 +159,11 @@ mod tests {
             version: "0.1.0".into(),
             started: "2026-01-01T00:00:00Z".parse().unwrap(),
             kubeconfig: "/x/kubeconfig".into(),
-            clusters: vec![ClusterState { name: "hub".into(), server: "https://127.0.0.1:6443".into(), context: "polity".into() }],
+            clusters: vec![ClusterState {
+                name: "hub".into(),
+                server: "https://127.0.0.1:6443".into(),
+                context: "polity".into(),
+            }],
         }
     }
 
@@ -167,7 +177,11 @@ mod tests {
         assert!(local.hold().unwrap().is_none(), "taken");
         assert_eq!(local.running().unwrap(), Some(state()));
         drop(held);
-        assert_eq!(local.running().unwrap(), None, "a state file without its process is no running Polity");
+        assert_eq!(
+            local.running().unwrap(),
+            None,
+            "a state file without its process is no running Polity"
+        );
         assert_eq!(local.last_run().unwrap(), Some(state()));
         local.clear_run().unwrap();
         assert_eq!(local.last_run().unwrap(), None);

@@ -17,13 +17,23 @@ pub enum Format {
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct OutputArgs {
     /// How the answer is printed
-    #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t
+    )]
     pub output: Format,
 }
 
 impl OutputArgs {
     /// Prints an answer; `table` writes the form for people.
-    pub fn print<T: Serialize>(self, answer: &T, table: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+    pub fn print<T: Serialize>(
+        self,
+        answer: &T,
+        table: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
         let text = match self.output {
             Format::Table => table(answer),
             Format::Json => serde_json::to_string_pretty(answer)?,
@@ -46,13 +56,17 @@ impl Paint {
     /// For what goes to stdout.
     pub fn for_stdout() -> Self {
         let refused = polity_runtime::env::read(polity_runtime::env::NO_COLOR).is_some();
-        Self { coloured: !refused && std::io::stdout().is_terminal() }
+        Self {
+            coloured: !refused && std::io::stdout().is_terminal(),
+        }
     }
 
     /// For what goes to stderr.
     pub fn for_stderr() -> Self {
         let refused = polity_runtime::env::read(polity_runtime::env::NO_COLOR).is_some();
-        Self { coloured: !refused && std::io::stderr().is_terminal() }
+        Self {
+            coloured: !refused && std::io::stderr().is_terminal(),
+        }
     }
 
     pub fn plain() -> Self {
@@ -76,14 +90,24 @@ impl Paint {
     }
 
     fn wrapped(self, code: &str, text: &str) -> String {
-        if self.coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.coloured {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
 /// Rows in columns as wide as their widest cell.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| visible(cell)).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| visible(cell))
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..n_columns).map(width).collect();
     let mut out = String::new();
     for row in rows {

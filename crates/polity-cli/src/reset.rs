@@ -19,13 +19,24 @@ pub struct ResetArgs {
 }
 
 /// What `polity up` and `polity apiserver` put into a data directory; nothing else is ever removed.
-const OURS: [&str; 6] = ["clusters", "pki", "kubeconfig", "run.json", "run.lock", "polity.log"];
+const OURS: [&str; 6] = [
+    "clusters",
+    "pki",
+    "kubeconfig",
+    "run.json",
+    "run.lock",
+    "polity.log",
+];
 
 impl ResetArgs {
     pub fn run(self) -> anyhow::Result<Exit> {
         let Self { data_dir, yes } = self;
         let local = Local::new(data_dir.resolve()?);
-        let found: Vec<_> = OURS.iter().map(|name| local.dir().join(name)).filter(|path| path.exists()).collect();
+        let found: Vec<_> = OURS
+            .iter()
+            .map(|name| local.dir().join(name))
+            .filter(|path| path.exists())
+            .collect();
         if found.is_empty() {
             eprintln!("there is nothing to delete in {}", local.dir().display());
             return Ok(Exit::Fine);
@@ -39,7 +50,11 @@ impl ResetArgs {
             return Ok(Exit::Findings);
         }
         for path in found {
-            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            let removed = if path.is_dir() {
+                std::fs::remove_dir_all(&path)
+            } else {
+                std::fs::remove_file(&path)
+            };
             removed.with_context(|| format!("deleting {}", path.display()))?;
         }
         // Left standing when something of the user's is in it.
@@ -51,9 +66,16 @@ impl ResetArgs {
 
 fn confirmed(local: &Local) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(Hinted::new("reset asks before it deletes, and there is no terminal to ask on", "polity reset --yes").into());
+        return Err(Hinted::new(
+            "reset asks before it deletes, and there is no terminal to ask on",
+            "polity reset --yes",
+        )
+        .into());
     }
-    eprint!("Delete all clusters and objects in {}? [y/N] ", local.dir().display());
+    eprint!(
+        "Delete all clusters and objects in {}? [y/N] ",
+        local.dir().display()
+    );
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

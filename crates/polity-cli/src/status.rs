@@ -9,7 +9,9 @@ use crate::output::{OutputArgs, Paint, columns};
 
 /// Show what runs on this machine, and where
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  polity status\n  polity status -o json\n\nExit code 1: nothing runs, or something that runs does not answer.")]
+#[command(
+    after_help = "Examples:\n  polity status\n  polity status -o json\n\nExit code 1: nothing runs, or something that runs does not answer."
+)]
 pub struct StatusArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
@@ -47,7 +49,12 @@ impl StatusArgs {
                 health.push(probe(run, cluster).await);
             }
         }
-        let status = Status { running: run.is_some(), data_dir: local.dir().to_owned(), run, health };
+        let status = Status {
+            running: run.is_some(),
+            data_dir: local.dir().to_owned(),
+            run,
+            health,
+        };
         let crashed = !status.running && local.last_run()?.is_some();
         output.print(&status, |status| table(status, crashed))?;
         let fine = status.running && status.health.iter().all(|health| health.ready);
@@ -61,13 +68,20 @@ async fn probe(run: &RunState, cluster: &ClusterState) -> Health {
         Ok(()) => (true, "ready".to_owned()),
         Err(error) => (false, format!("{error:#}")),
     };
-    Health { cluster: cluster.name.clone(), ready, message }
+    Health {
+        cluster: cluster.name.clone(),
+        ready,
+        message,
+    }
 }
 
 async fn ask(run: &RunState, cluster: &ClusterState) -> anyhow::Result<()> {
     let client = crate::local_client(&run.kubeconfig, &cluster.context).await?;
     let request = http::Request::get("/readyz").body(Vec::new())?;
-    let answer = tokio::time::timeout(std::time::Duration::from_secs(5), client.request_text(request));
+    let answer = tokio::time::timeout(
+        std::time::Duration::from_secs(5),
+        client.request_text(request),
+    );
     answer.await.context("no answer within 5 s")??;
     Ok(())
 }
@@ -75,13 +89,33 @@ async fn ask(run: &RunState, cluster: &ClusterState) -> anyhow::Result<()> {
 fn table(status: &Status, crashed: bool) -> String {
     let paint = Paint::for_stdout();
     let Some(run) = &status.run else {
-        let what = if crashed { paint.warn("stopped unexpectedly") } else { "not running".into() };
-        return format!("polity is {what} in {}\nstart it with: polity up", status.data_dir.display());
+        let what = if crashed {
+            paint.warn("stopped unexpectedly")
+        } else {
+            "not running".into()
+        };
+        return format!(
+            "polity is {what} in {}\nstart it with: polity up",
+            status.data_dir.display()
+        );
     };
-    let mut rows = vec![["CLUSTER", "STATE", "CONTEXT", "SERVER"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["CLUSTER", "STATE", "CONTEXT", "SERVER"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for (cluster, health) in run.clusters.iter().zip(&status.health) {
-        let state = if health.ready { paint.good("ready") } else { paint.bad(&health.message) };
-        rows.push(vec![cluster.name.clone(), state, cluster.context.clone(), cluster.server.clone()]);
+        let state = if health.ready {
+            paint.good("ready")
+        } else {
+            paint.bad(&health.message)
+        };
+        rows.push(vec![
+            cluster.name.clone(),
+            state,
+            cluster.context.clone(),
+            cluster.server.clone(),
+        ]);
     }
     format!(
         "polity {} runs since {} (pid {})\n\n{}\nexport KUBECONFIG={}",

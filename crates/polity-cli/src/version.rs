@@ -23,8 +23,16 @@ pub struct Versions {
 impl VersionArgs {
     /// `kubernetes` is the version of the embedded API server.
     pub fn run(self, kubernetes: &'static str) -> anyhow::Result<Exit> {
-        let versions = Versions { polity: env!("CARGO_PKG_VERSION"), kubernetes };
-        self.output.print(&versions, |versions| format!("polity {}\nkubernetes API {}", versions.polity, versions.kubernetes))?;
+        let versions = Versions {
+            polity: env!("CARGO_PKG_VERSION"),
+            kubernetes,
+        };
+        self.output.print(&versions, |versions| {
+            format!(
+                "polity {}\nkubernetes API {}",
+                versions.polity, versions.kubernetes
+            )
+        })?;
         Ok(Exit::Fine)
     }
 }

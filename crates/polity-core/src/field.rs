@@ -104,12 +104,20 @@ pub struct FieldError {
 
 impl FieldError {
     fn new(kind: FieldErrorKind, field: &FieldPath, message: String) -> Self {
-        Self { kind, field: field.to_string(), message }
+        Self {
+            kind,
+            field: field.to_string(),
+            message,
+        }
     }
 
     /// `Required value[: detail]`
     pub fn required(field: &FieldPath, detail: &str) -> Self {
-        Self::new(FieldErrorKind::Required, field, with_detail("Required value".into(), detail))
+        Self::new(
+            FieldErrorKind::Required,
+            field,
+            with_detail("Required value".into(), detail),
+        )
     }
 
     /// `Invalid value: V[: detail]`
@@ -121,7 +129,11 @@ impl FieldError {
     /// `Invalid value: V[: detail]` with the reason for a wrong type; V is a type name such as `"string"`.
     pub fn type_invalid(field: &FieldPath, value: &Value, detail: &str) -> Self {
         let message = format!("Invalid value: {}", shown(value));
-        Self::new(FieldErrorKind::TypeInvalid, field, with_detail(message, detail))
+        Self::new(
+            FieldErrorKind::TypeInvalid,
+            field,
+            with_detail(message, detail),
+        )
     }
 
     /// `Unsupported value: V: supported values: "A", "B"`
@@ -136,17 +148,29 @@ impl FieldError {
 
     /// `Duplicate value: V`
     pub fn duplicate(field: &FieldPath, value: &Value) -> Self {
-        Self::new(FieldErrorKind::Duplicate, field, format!("Duplicate value: {}", shown(value)))
+        Self::new(
+            FieldErrorKind::Duplicate,
+            field,
+            format!("Duplicate value: {}", shown(value)),
+        )
     }
 
     /// `Forbidden: detail`
     pub fn forbidden(field: &FieldPath, detail: &str) -> Self {
-        Self::new(FieldErrorKind::Forbidden, field, with_detail("Forbidden".into(), detail))
+        Self::new(
+            FieldErrorKind::Forbidden,
+            field,
+            with_detail("Forbidden".into(), detail),
+        )
     }
 
     /// `Not found: V`
     pub fn not_found(field: &FieldPath, value: &Value) -> Self {
-        Self::new(FieldErrorKind::NotFound, field, format!("Not found: {}", shown(value)))
+        Self::new(
+            FieldErrorKind::NotFound,
+            field,
+            format!("Not found: {}", shown(value)),
+        )
     }
 
     /// `Too long: may not be more than N bytes`
@@ -165,7 +189,11 @@ impl FieldError {
 
     /// `Internal error: detail`
     pub fn internal(field: &FieldPath, detail: &str) -> Self {
-        Self::new(FieldErrorKind::Internal, field, with_detail("Internal error".into(), detail))
+        Self::new(
+            FieldErrorKind::Internal,
+            field,
+            with_detail("Internal error".into(), detail),
+        )
     }
 }
 
@@ -196,13 +224,19 @@ pub fn join(errors: &[FieldError]) -> String {
 }
 
 fn with_detail(message: String, detail: &str) -> String {
-    if detail.is_empty() { message } else { format!("{message}: {detail}") }
+    if detail.is_empty() {
+        message
+    } else {
+        format!("{message}: {detail}")
+    }
 }
 
 /// A value as an error shows it: strings quoted, everything else as JSON, whole numbers without a fraction.
 fn shown(value: &Value) -> String {
     match value.as_f64() {
-        Some(number) if value.is_f64() && number.fract() == 0.0 && number.abs() < 1e21 => format!("{number:.0}"),
+        Some(number) if value.is_f64() && number.fract() == 0.0 && number.abs() < 1e21 => {
+            format!("{number:.0}")
+        }
         _ => value.to_string(),
     }
 }
@@ -215,9 +249,18 @@ mod tests {
 
     #[test]
     fn paths_print_as_kubernetes_prints_them() {
-        let path = FieldPath::of("spec").child("containers").index(0).child("name");
+        let path = FieldPath::of("spec")
+            .child("containers")
+            .index(0)
+            .child("name");
         assert_eq!(path.to_string(), "spec.containers[0].name");
-        assert_eq!(FieldPath::of("metadata").child("labels").key("a/b").to_string(), "metadata.labels[a/b]");
+        assert_eq!(
+            FieldPath::of("metadata")
+                .child("labels")
+                .key("a/b")
+                .to_string(),
+            "metadata.labels[a/b]"
+        );
         assert_eq!(FieldPath::root().child("spec").to_string(), "spec");
     }
 
@@ -226,17 +269,35 @@ mod tests {
         let field = FieldPath::of("spec").child("x");
         let cases = [
             (FieldError::required(&field, ""), "spec.x: Required value"),
-            (FieldError::required(&field, "why"), "spec.x: Required value: why"),
-            (FieldError::invalid(&field, &json!("v"), "bad"), "spec.x: Invalid value: \"v\": bad"),
-            (FieldError::invalid(&field, &json!(3), ""), "spec.x: Invalid value: 3"),
+            (
+                FieldError::required(&field, "why"),
+                "spec.x: Required value: why",
+            ),
+            (
+                FieldError::invalid(&field, &json!("v"), "bad"),
+                "spec.x: Invalid value: \"v\": bad",
+            ),
+            (
+                FieldError::invalid(&field, &json!(3), ""),
+                "spec.x: Invalid value: 3",
+            ),
             (
                 FieldError::not_supported(&field, &json!("c"), &["A", "B"]),
                 "spec.x: Unsupported value: \"c\": supported values: \"A\", \"B\"",
             ),
-            (FieldError::duplicate(&field, &json!("c")), "spec.x: Duplicate value: \"c\""),
+            (
+                FieldError::duplicate(&field, &json!("c")),
+                "spec.x: Duplicate value: \"c\"",
+            ),
             (FieldError::forbidden(&field, "no"), "spec.x: Forbidden: no"),
-            (FieldError::too_long(&field, 63), "spec.x: Too long: may not be more than 63 bytes"),
-            (FieldError::too_many(&field, 9, 8), "spec.x: Too many: 9: must have at most 8 items"),
+            (
+                FieldError::too_long(&field, 63),
+                "spec.x: Too long: may not be more than 63 bytes",
+            ),
+            (
+                FieldError::too_many(&field, 9, 8),
+                "spec.x: Too many: 9: must have at most 8 items",
+            ),
         ];
         for (error, expected) in cases {
             assert_eq!(error.to_string(), expected);
@@ -248,6 +309,9 @@ mod tests {
         let a = FieldError::required(&FieldPath::of("a"), "");
         let b = FieldError::required(&FieldPath::of("b"), "");
         assert_eq!(join(std::slice::from_ref(&a)), "a: Required value");
-        assert_eq!(join(&[a.clone(), b, a]), "[a: Required value, b: Required value]");
+        assert_eq!(
+            join(&[a.clone(), b, a]),
+            "[a: Required value, b: Required value]"
+        );
     }
 }

@@ -17,7 +17,10 @@ pub struct GroupVersionError(pub String);
 
 impl GroupVersion {
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
-        Self { group: group.into(), version: version.into() }
+        Self {
+            group: group.into(),
+            version: version.into(),
+        }
     }
 
     /// The `apiVersion` of an object: `v1`, `apps/v1`.
@@ -59,7 +62,10 @@ pub struct GroupKind {
 
 impl GroupKind {
     pub fn new(group: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self { group: group.into(), kind: kind.into() }
+        Self {
+            group: group.into(),
+            kind: kind.into(),
+        }
     }
 }
 
@@ -82,8 +88,16 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    pub fn new(
+        group: impl Into<String>,
+        version: impl Into<String>,
+        kind: impl Into<String>,
+    ) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+        }
     }
 
     pub fn group_version(&self) -> GroupVersion {
@@ -114,8 +128,16 @@ pub struct GroupVersionResource {
 }
 
 impl GroupVersionResource {
-    pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
-        Self { group: group.into(), version: version.into(), resource: resource.into() }
+    pub fn new(
+        group: impl Into<String>,
+        version: impl Into<String>,
+        resource: impl Into<String>,
+    ) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            resource: resource.into(),
+        }
     }
 }
 
@@ -128,11 +150,17 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     pub fn cluster(name: impl Into<String>) -> Self {
-        Self { namespace: None, name: name.into() }
+        Self {
+            namespace: None,
+            name: name.into(),
+        }
     }
 
     pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()), name: name.into() }
+        Self {
+            namespace: Some(namespace.into()),
+            name: name.into(),
+        }
     }
 }
 
@@ -155,7 +183,10 @@ mod tests {
             assert_eq!(text.parse::<GroupVersion>().unwrap().to_string(), text);
         }
         for text in ["", "a/b/c", "apps/"] {
-            assert!(text.parse::<GroupVersion>().is_err(), "{text:?} is no apiVersion");
+            assert!(
+                text.parse::<GroupVersion>().is_err(),
+                "{text:?} is no apiVersion"
+            );
         }
     }
 }

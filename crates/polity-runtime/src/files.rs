@@ -17,14 +17,25 @@ pub fn read_private(path: &Path) -> Result<Option<String>, FileError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(FileError { verb: "reading", path: path.to_owned(), source }),
+        Err(source) => Err(FileError {
+            verb: "reading",
+            path: path.to_owned(),
+            source,
+        }),
     }
 }
 
 /// Writes a file of mode 0600 by way of a temporary one beside it, and makes its folder if need be.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    let failed = |source| FileError { verb: "writing", path: path.to_owned(), source };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |source| FileError {
+        verb: "writing",
+        path: path.to_owned(),
+        source,
+    };
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     create_private_dir(folder)?;
     // A temporary file is made with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
@@ -44,7 +55,11 @@ pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|source| FileError { verb: "creating the folder", path: path.to_owned(), source })
+        .map_err(|source| FileError {
+            verb: "creating the folder",
+            path: path.to_owned(),
+            source,
+        })
 }
 
 #[cfg(test)]
@@ -63,7 +78,11 @@ mod tests {
         assert_eq!(read_private(&path).unwrap().as_deref(), Some("two"));
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "no temporary file is left"
+        );
     }
 
     #[test]

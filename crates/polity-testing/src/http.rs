@@ -201,7 +201,9 @@ pub struct Lines {
 impl Lines {
     /// The next event, or `None` at the end of the stream. Panics when the stream breaks, or neither comes.
     pub async fn next(&mut self) -> Option<Value> {
-        self.try_next().await.unwrap_or_else(|error| panic!("the watch broke: {error}"))
+        self.try_next()
+            .await
+            .unwrap_or_else(|error| panic!("the watch broke: {error}"))
     }
 
     /// [`Self::next`] of a stream that may break; the error says how.
@@ -234,10 +236,14 @@ impl Lines {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line = self.buffer.split_to(end + 1);
                 let event = serde_json::from_slice(&line);
-                return event.map(Some).map_err(|error| format!("{error} in {line:?}"));
+                return event
+                    .map(Some)
+                    .map_err(|error| format!("{error} in {line:?}"));
             }
             match self.body.frame().await {
-                Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Some(Ok(frame)) => self
+                    .buffer
+                    .extend_from_slice(&frame.into_data().unwrap_or_default()),
                 Some(Err(error)) => return Err(format!("{error:?}")),
                 None if self.buffer.is_empty() => return Ok(None),
                 None => return Err(format!("it ended within a line: {:?}", self.buffer)),

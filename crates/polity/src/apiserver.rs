@@ -12,7 +12,9 @@ use crate::services::{Plan, Services};
 
 /// Run a Kubernetes-compatible API server in this process
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  polity apiserver --data-dir ./data --kubeconfig-out ./kubeconfig\n  polity apiserver --in-memory --listen 127.0.0.1:0\n\nThe data directory also keeps the CA and the keys: a restart on it is the same cluster.")]
+#[command(
+    after_help = "Examples:\n  polity apiserver --data-dir ./data --kubeconfig-out ./kubeconfig\n  polity apiserver --in-memory --listen 127.0.0.1:0\n\nThe data directory also keeps the CA and the keys: a restart on it is the same cluster."
+)]
 pub(crate) struct ApiserverArgs {
     #[command(flatten)]
     data_dir: DataDirArgs,
@@ -40,23 +42,49 @@ fn authorization_mode(text: &str) -> Result<AuthorizationMode, String> {
 
 impl ApiserverArgs {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
-        let Self { data_dir, listen, kubeconfig_out, in_memory, authorization_mode } = self;
+        let Self {
+            data_dir,
+            listen,
+            kubeconfig_out,
+            in_memory,
+            authorization_mode,
+        } = self;
         let shutdown = Shutdown::on_signals()?;
         let (dir, kubeconfig, _held) = if in_memory {
-            let default = std::env::temp_dir().join(format!("polity-{}.kubeconfig", std::process::id()));
+            let default =
+                std::env::temp_dir().join(format!("polity-{}.kubeconfig", std::process::id()));
             (None, kubeconfig_out.unwrap_or(default), None)
         } else {
             let local = Local::new(data_dir.resolve()?);
             files::create_private_dir(local.dir())?;
             let Some(held) = local.hold()? else {
                 let message = format!("another polity runs on {}", local.dir().display());
-                return Err(Hinted::new(message, "stop it, or choose another place with --data-dir").into());
+                return Err(Hinted::new(
+                    message,
+                    "stop it, or choose another place with --data-dir",
+                )
+                .into());
             };
-            (Some(local.dir().to_owned()), kubeconfig_out.unwrap_or_else(|| local.kubeconfig()), Some(held))
+            (
+                Some(local.dir().to_owned()),
+                kubeconfig_out.unwrap_or_else(|| local.kubeconfig()),
+                Some(held),
+            )
         };
-        let plan = Plan { data_dir: dir, listen, hub: "polity".into(), members: Vec::new(), authorization: authorization_mode, kubeconfig: kubeconfig.clone() };
+        let plan = Plan {
+            data_dir: dir,
+            listen,
+            hub: "polity".into(),
+            members: Vec::new(),
+            authorization: authorization_mode,
+            kubeconfig: kubeconfig.clone(),
+        };
         let services = Services::start(plan, shutdown).await?;
-        eprintln!("serving on {}\nexport KUBECONFIG={}", services.fleet.url("polity"), kubeconfig.display());
+        eprintln!(
+            "serving on {}\nexport KUBECONFIG={}",
+            services.fleet.url("polity"),
+            kubeconfig.display()
+        );
         services.run_until_shutdown().await?;
         Ok(Exit::Fine)
     }

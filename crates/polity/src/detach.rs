@@ -27,19 +27,34 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
         return Err(already_running(&local));
     }
     local.clear_run()?;
-    let log = File::options().create(true).append(true).open(local.log()).with_context(|| format!("opening {}", local.log().display()))?;
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(local.log())
+        .with_context(|| format!("opening {}", local.log().display()))?;
     let log_start = log.metadata()?.len();
     let mut child = spawn(&log)?;
-    eprintln!("starting polity in the background (log: {}) …", local.log().display());
+    eprintln!(
+        "starting polity in the background (log: {}) …",
+        local.log().display()
+    );
     wait(&mut child, &local, log_start)
 }
 
 /// The same command line without the flag that led here.
 fn spawn(log: &File) -> anyhow::Result<Child> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-    command.args(std::env::args_os().skip(1).filter(|arg| arg != "-d" && arg != "--detach"));
+    command.args(
+        std::env::args_os()
+            .skip(1)
+            .filter(|arg| arg != "-d" && arg != "--detach"),
+    );
     // A group of its own: a Ctrl-C at this terminal is not meant for it.
-    command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+    command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?);
     command.spawn().context("starting polity in the background")
 }
 
@@ -51,10 +66,17 @@ fn wait(child: &mut Child, local: &Local, log_start: u64) -> anyhow::Result<Exit
             return Ok(Exit::Fine);
         }
         if let Some(status) = child.try_wait()? {
-            bail!("polity ended at once ({status}); it said:\n{}", tail(local, log_start)?.trim_end());
+            bail!(
+                "polity ended at once ({status}); it said:\n{}",
+                tail(local, log_start)?.trim_end()
+            );
         }
         if waited >= PATIENCE {
-            bail!("polity (pid {}) is still starting after {PATIENCE:?}; look at {}", child.id(), local.log().display());
+            bail!(
+                "polity (pid {}) is still starting after {PATIENCE:?}; look at {}",
+                child.id(),
+                local.log().display()
+            );
         }
         std::thread::park_timeout(LOOK_EVERY);
         waited += LOOK_EVERY;

@@ -51,7 +51,9 @@ enum Command {
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  source <(polity completion bash)\n  polity completion zsh > ~/.zfunc/_polity")]
+#[command(
+    after_help = "Examples:\n  source <(polity completion bash)\n  polity completion zsh > ~/.zfunc/_polity"
+)]
 struct CompletionArgs {
     shell: clap_complete::Shell,
 }
@@ -63,7 +65,11 @@ fn main() -> ExitCode {
         Err(error) => {
             let wrong = error.use_stderr();
             error.print().ok();
-            return if wrong { ExitCode::from(64) } else { ExitCode::SUCCESS };
+            return if wrong {
+                ExitCode::from(64)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     match run(command, &logs) {
@@ -95,11 +101,17 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
 }
 
 /// Runs a process: with logs.
-fn serve(logs: &LogArgs, future: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+fn serve(
+    logs: &LogArgs,
+    future: impl Future<Output = anyhow::Result<Exit>>,
+) -> anyhow::Result<Exit> {
     logs.init()?;
     block_on(future)
 }
 
 fn block_on(future: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(future)
 }

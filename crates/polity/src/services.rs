@@ -42,16 +42,38 @@ pub(crate) struct Services {
 impl Services {
     /// Starts everything; when this returns, the API answers and the kubeconfig is written.
     pub(crate) async fn start(plan: Plan, shutdown: Shutdown) -> anyhow::Result<Self> {
-        let Plan { data_dir, listen, hub, members, authorization, kubeconfig: kubeconfig_path } = plan;
+        let Plan {
+            data_dir,
+            listen,
+            hub,
+            members,
+            authorization,
+            kubeconfig: kubeconfig_path,
+        } = plan;
         let clock = Clock::system();
         let tasks = Tasks::new(shutdown);
         let metrics = Metrics::new()?;
         let rendered = metrics.clone();
-        let requests = RequestMetrics::new(&metrics.meter("apiserver"), move || rendered.render().unwrap_or_default());
-        let options = FleetOptions { data_dir, listen, hub, members, authorization, clock: clock.clone(), limits: Limits::default() };
+        let requests = RequestMetrics::new(&metrics.meter("apiserver"), move || {
+            rendered.render().unwrap_or_default()
+        });
+        let options = FleetOptions {
+            data_dir,
+            listen,
+            hub,
+            members,
+            authorization,
+            clock: clock.clone(),
+            limits: Limits::default(),
+        };
         let fleet = Fleet::start(options, &tasks, requests).await?;
-        files::write_private(&kubeconfig_path, kubeconfig::of(&fleet).as_bytes()).context("writing the kubeconfig")?;
-        Ok(Self { fleet, tasks, clock })
+        files::write_private(&kubeconfig_path, kubeconfig::of(&fleet).as_bytes())
+            .context("writing the kubeconfig")?;
+        Ok(Self {
+            fleet,
+            tasks,
+            clock,
+        })
     }
 
     /// Waits for the shutdown, drains, and closes what must be closed.

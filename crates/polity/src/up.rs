@@ -22,7 +22,9 @@ const PORTS_TRIED: u16 = 100;
 
 /// Run everything on this machine: a hub, and more clusters if you like
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  polity up\n  polity up -d                    in the background; polity status, polity down\n  polity up --clusters 20         a hub and a fleet of twenty\n\nYour own kubeconfig is never touched.")]
+#[command(
+    after_help = "Examples:\n  polity up\n  polity up -d                    in the background; polity status, polity down\n  polity up --clusters 20         a hub and a fleet of twenty\n\nYour own kubeconfig is never touched."
+)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) data_dir: DataDirArgs,
@@ -39,11 +41,18 @@ pub(crate) struct UpArgs {
 
 impl UpArgs {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
-        let Self { data_dir, clusters, listen, detach: _ } = self;
+        let Self {
+            data_dir,
+            clusters,
+            listen,
+            detach: _,
+        } = self;
         let shutdown = Shutdown::on_signals()?;
         let local = Local::new(data_dir.resolve()?);
         files::create_private_dir(local.dir())?;
-        let Some(_held) = local.hold()? else { return Err(already_running(&local)) };
+        let Some(_held) = local.hold()? else {
+            return Err(already_running(&local));
+        };
         let listen = match listen {
             Some(address) => address,
             None => free_address(previous_port(&local)).await?,
@@ -63,7 +72,13 @@ impl UpArgs {
         let services = Services::start(plan, shutdown).await?;
         let state = run_state(&services, &local);
         let definitions = polity_api::crds();
-        try_join_all(state.clusters.iter().map(|cluster| install_into(&state, cluster, &definitions))).await?;
+        try_join_all(
+            state
+                .clusters
+                .iter()
+                .map(|cluster| install_into(&state, cluster, &definitions)),
+        )
+        .await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;
@@ -72,17 +87,36 @@ impl UpArgs {
     }
 }
 
-async fn install_into(state: &RunState, cluster: &ClusterState, definitions: &[CustomResourceDefinition]) -> anyhow::Result<()> {
-    let args = ClientArgs { kubeconfig: Some(state.kubeconfig.clone()), context: Some(cluster.context.clone()), ..ClientArgs::default() };
+async fn install_into(
+    state: &RunState,
+    cluster: &ClusterState,
+    definitions: &[CustomResourceDefinition],
+) -> anyhow::Result<()> {
+    let args = ClientArgs {
+        kubeconfig: Some(state.kubeconfig.clone()),
+        context: Some(cluster.context.clone()),
+        ..ClientArgs::default()
+    };
     let client = client::connect(&args).await?;
-    install::apply(&client, definitions).await.with_context(|| format!("in cluster {:?}", cluster.name))
+    install::apply(&client, definitions)
+        .await
+        .with_context(|| format!("in cluster {:?}", cluster.name))
 }
 
 /// The error of a second `up`.
 pub(crate) fn already_running(local: &Local) -> anyhow::Error {
-    let pid = local.last_run().ok().flatten().map(|run| format!(" (pid {})", run.pid)).unwrap_or_default();
+    let pid = local
+        .last_run()
+        .ok()
+        .flatten()
+        .map(|run| format!(" (pid {})", run.pid))
+        .unwrap_or_default();
     let message = format!("polity already runs on {}{pid}", local.dir().display());
-    Hinted::new(message, "polity status shows where; polity down stops it; --data-dir starts another one elsewhere").into()
+    Hinted::new(
+        message,
+        "polity status shows where; polity down stops it; --data-dir starts another one elsewhere",
+    )
+    .into()
 }
 
 fn run_state(services: &Services, local: &Local) -> RunState {
@@ -90,7 +124,14 @@ fn run_state(services: &Services, local: &Local) -> RunState {
     let hub = fleet.hub().name().to_owned();
     let mut names: Vec<&String> = fleet.clusters().keys().collect();
     names.sort_by_key(|name| (**name != hub, name.len(), (*name).clone()));
-    let clusters = names.into_iter().map(|name| ClusterState { name: name.clone(), server: fleet.url(name), context: context_name(name, &hub) }).collect();
+    let clusters = names
+        .into_iter()
+        .map(|name| ClusterState {
+            name: name.clone(),
+            server: fleet.url(name),
+            context: context_name(name, &hub),
+        })
+        .collect();
     RunState {
         pid: std::process::id() as i32,
         version: polity_runtime::VERSION.to_owned(),
@@ -104,17 +145,26 @@ fn run_state(services: &Services, local: &Local) -> RunState {
 fn previous_port(local: &Local) -> Option<u16> {
     let text = std::fs::read_to_string(local.kubeconfig()).ok()?;
     let at = text.find("https://127.0.0.1:")? + "https://127.0.0.1:".len();
-    let digits: String = text[at..].chars().take_while(char::is_ascii_digit).collect();
+    let digits: String = text[at..]
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
     digits.parse().ok()
 }
 
 async fn free_address(previous: Option<u16>) -> anyhow::Result<SocketAddr> {
-    for port in previous.into_iter().chain(FIRST_PORT..FIRST_PORT + PORTS_TRIED) {
+    for port in previous
+        .into_iter()
+        .chain(FIRST_PORT..FIRST_PORT + PORTS_TRIED)
+    {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         if tokio::net::TcpListener::bind(address).await.is_ok() {
             return Ok(address);
         }
     }
-    let message = format!("no port from {FIRST_PORT} to {} is free on 127.0.0.1", FIRST_PORT + PORTS_TRIED - 1);
+    let message = format!(
+        "no port from {FIRST_PORT} to {} is free on 127.0.0.1",
+        FIRST_PORT + PORTS_TRIED - 1
+    );
     Err(Hinted::new(message, "name one with --listen 127.0.0.1:PORT").into())
 }

@@ -18,7 +18,7 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(seen) = look() {
             return seen;
         }
-        thread::sleep(PAUSE);
+        thread::sleep(PAUSE); // tidy: between two looks
     }
     panic!("never happened: {what}")
 }

@@ -21,7 +21,13 @@ pub async fn run(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
     let actor = Actor::named("bootstrap");
     for name in NAMESPACES {
         if cluster.namespace(name).is_none() {
-            create(cluster, &actor, "", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await?;
+            create(
+                cluster,
+                &actor,
+                "",
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            )
+            .await?;
         }
     }
     settle_roles(cluster, &actor).await?;
@@ -36,12 +42,23 @@ pub async fn run(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
 }
 
 async fn settle_roles(cluster: &Arc<Cluster>, actor: &Actor) -> Result<(), ApiError> {
-    let stored: Vec<Value> = super::RBAC_BUCKETS.iter().flat_map(|bucket| cluster.values(bucket)).map(|(_, value)| value).collect();
+    let stored: Vec<Value> = super::RBAC_BUCKETS
+        .iter()
+        .flat_map(|bucket| cluster.values(bucket))
+        .map(|(_, value)| value)
+        .collect();
     let find = |kind: &str, namespace: &str, name: &str| {
-        stored.iter().find(|role| role["kind"] == kind && meta::namespace(role) == namespace && meta::name(role) == name)
+        stored.iter().find(|role| {
+            role["kind"] == kind && meta::namespace(role) == namespace && meta::name(role) == name
+        })
     };
     // Waiting together, they share the store's transactions.
-    try_join_all(bootstrap::reconcile(find).into_iter().map(|change| make(cluster, actor, change))).await?;
+    try_join_all(
+        bootstrap::reconcile(find)
+            .into_iter()
+            .map(|change| make(cluster, actor, change)),
+    )
+    .await?;
     Ok(())
 }
 
@@ -55,7 +72,10 @@ async fn make(cluster: &Arc<Cluster>, actor: &Actor, change: Change) -> Result<(
         Change::Recreate(object) => {
             let def = def_of(cluster, &object)?;
             let namespace = meta::namespace(&object).to_owned();
-            actor.call(cluster, &def, &namespace, meta::name(&object)).delete(&DeleteOptions::default()).await?;
+            actor
+                .call(cluster, &def, &namespace, meta::name(&object))
+                .delete(&DeleteOptions::default())
+                .await?;
             create(cluster, actor, &namespace, object).await
         }
     }
@@ -72,10 +92,24 @@ fn kubernetes_service() -> Value {
     })
 }
 
-async fn create(cluster: &Arc<Cluster>, actor: &Actor, namespace: &str, object: Value) -> Result<(), ApiError> {
+async fn create(
+    cluster: &Arc<Cluster>,
+    actor: &Actor,
+    namespace: &str,
+    object: Value,
+) -> Result<(), ApiError> {
     let def = def_of(cluster, &object)?;
     let call = actor.call(cluster, &def, namespace, "");
-    match call.create(Decoded { value: object, duplicates: Vec::new() }, &WriteOptions::internal()).await {
+    match call
+        .create(
+            Decoded {
+                value: object,
+                duplicates: Vec::new(),
+            },
+            &WriteOptions::internal(),
+        )
+        .await
+    {
         Err(error) if error.reason != "AlreadyExists" => Err(error),
         _ => Ok(()),
     }
@@ -97,5 +131,9 @@ fn def_of(cluster: &Cluster, object: &Value) -> Result<Arc<crate::kinds::Resourc
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let gv: polity_core::GroupVersion = api_version.parse().map_err(ApiError::internal)?;
     let kind = object["kind"].as_str().unwrap_or_default();
-    cluster.registry().of_kind(&gv.group, kind).cloned().ok_or_else(|| ApiError::internal(format!("{kind} is not served")))
+    cluster
+        .registry()
+        .of_kind(&gv.group, kind)
+        .cloned()
+        .ok_or_else(|| ApiError::internal(format!("{kind} is not served")))
 }

@@ -41,8 +41,15 @@ pub enum KeyPlace {
 
 impl KeyPlace {
     /// The text kept under a name, made the first time it is asked for.
-    pub fn keep(&self, name: &str, make: impl FnOnce() -> Result<String, String>) -> Result<String, IdentityError> {
-        let unusable = |why: String| IdentityError::Unusable { place: self.to_string(), why };
+    pub fn keep(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Result<String, String>,
+    ) -> Result<String, IdentityError> {
+        let unusable = |why: String| IdentityError::Unusable {
+            place: self.to_string(),
+            why,
+        };
         match self {
             Self::Memory => make().map_err(unusable),
             Self::Directory(directory) => {
@@ -58,14 +65,29 @@ impl KeyPlace {
     }
 
     /// A certificate authority kept under a name.
-    pub fn keep_authority(&self, name: &str, common_name: &str, now: Timestamp) -> Result<Authority, IdentityError> {
-        let unusable = |why: String| IdentityError::Unusable { place: self.to_string(), why };
+    pub fn keep_authority(
+        &self,
+        name: &str,
+        common_name: &str,
+        now: Timestamp,
+    ) -> Result<Authority, IdentityError> {
+        let unusable = |why: String| IdentityError::Unusable {
+            place: self.to_string(),
+            why,
+        };
         // One file holds both, so that a crash cannot leave a certificate without its key.
         let both = self.keep(name, || {
-            let authority = Authority::create(common_name, AUTHORITY_LIFE, now).map_err(|error| error.to_string())?;
-            Ok(format!("{}{}", authority.certificate().to_pem(), authority.key().to_pem()))
+            let authority = Authority::create(common_name, AUTHORITY_LIFE, now)
+                .map_err(|error| error.to_string())?;
+            Ok(format!(
+                "{}{}",
+                authority.certificate().to_pem(),
+                authority.key().to_pem()
+            ))
         })?;
-        let key_at = both.find(KEY_HEADER).ok_or_else(|| unusable(format!("{name}: there is no private key in it")))?;
+        let key_at = both
+            .find(KEY_HEADER)
+            .ok_or_else(|| unusable(format!("{name}: there is no private key in it")))?;
         let (certificate, key) = both.split_at(key_at);
         Authority::from_pem(certificate, key).map_err(|error| unusable(format!("{name}: {error}")))
     }
@@ -93,17 +115,44 @@ impl Identity {
     /// Loads the keys of a cluster, making those that are not there yet.
     ///
     /// `serving_authority` is the CA clients check the server with, as PEM; empty without TLS.
-    pub fn load(cluster: &str, place: &KeyPlace, serving_authority: &str, now: Timestamp) -> Result<Self, IdentityError> {
-        let unusable = |why: String| IdentityError::Unusable { place: place.to_string(), why };
-        let client_authority = place.keep_authority("client-ca.pem", &format!("polity {cluster} clients"), now)?;
-        let key = place.keep("service-accounts.key", || Ok(TokenKey::generate().map_err(|error| error.to_string())?.private_pem()))?;
+    pub fn load(
+        cluster: &str,
+        place: &KeyPlace,
+        serving_authority: &str,
+        now: Timestamp,
+    ) -> Result<Self, IdentityError> {
+        let unusable = |why: String| IdentityError::Unusable {
+            place: place.to_string(),
+            why,
+        };
+        let client_authority =
+            place.keep_authority("client-ca.pem", &format!("polity {cluster} clients"), now)?;
+        let key = place.keep("service-accounts.key", || {
+            Ok(TokenKey::generate()
+                .map_err(|error| error.to_string())?
+                .private_pem())
+        })?;
         let key = TokenKey::from_pem(&key).map_err(|error| unusable(error.to_string()))?;
-        let token = place.keep("admin.token", || Ok(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())))?;
+        let token = place.keep("admin.token", || {
+            Ok(format!(
+                "{}{}",
+                Uuid::new_v4().simple(),
+                Uuid::new_v4().simple()
+            ))
+        })?;
         let issuer_url = format!("https://{cluster}.polity.dev/{}", key.key_id());
-        let issuer = TokenIssuer::new(&issuer_url, std::slice::from_ref(&issuer_url), &key).map_err(|error| unusable(error.to_string()))?;
-        let admin = UserInfo { username: "kubernetes-admin".into(), groups: vec![MASTERS.into()], ..UserInfo::default() };
+        let issuer = TokenIssuer::new(&issuer_url, std::slice::from_ref(&issuer_url), &key)
+            .map_err(|error| unusable(error.to_string()))?;
+        let admin = UserInfo {
+            username: "kubernetes-admin".into(),
+            groups: vec![MASTERS.into()],
+            ..UserInfo::default()
+        };
         let admin_token = Secret::new(token.trim());
-        let tokens = vec![StaticToken { token: admin_token.clone(), user: admin }];
+        let tokens = vec![StaticToken {
+            token: admin_token.clone(),
+            user: admin,
+        }];
         Ok(Self {
             serving_authority: serving_authority.to_owned(),
             client_authority: Some(client_authority.certificate().clone()),

@@ -18,22 +18,35 @@ use crate::status::ApiError;
 pub async fn run(cluster: Arc<Cluster>) {
     for stored in cluster.store().current().range(DEFINITIONS, None, None) {
         if stored.index.is_deleting() {
-            cluster.signals.definitions.push(stored.key.name.to_string());
+            cluster
+                .signals
+                .definitions
+                .push(stored.key.name.to_string());
         }
     }
     let actor = Actor::named("crd-finalizer");
     loop {
         let name = cluster.signals.definitions.next().await;
         if let Err(error) = clean_up(&cluster, &actor, &name).await {
-            warn!(cluster = cluster.name(), name, error = &error as &dyn std::error::Error, "objects of a deleted definition remain");
-            cluster.clock().sleep(std::time::Duration::from_secs(1)).await;
+            warn!(
+                cluster = cluster.name(),
+                name,
+                error = &error as &dyn std::error::Error,
+                "objects of a deleted definition remain"
+            );
+            cluster
+                .clock()
+                .sleep(std::time::Duration::from_secs(1))
+                .await;
             cluster.signals.definitions.push(name);
         }
     }
 }
 
 async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
-    let Some(definition) = cluster.get(DEFINITIONS, "", name) else { return Ok(()) };
+    let Some(definition) = cluster.get(DEFINITIONS, "", name) else {
+        return Ok(());
+    };
     if !definition.index.is_deleting() || !definition.index.has_finalizer(CLEANUP_FINALIZER) {
         return Ok(());
     }
@@ -65,27 +78,47 @@ async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(
 /// How far the clean-up of a definition is: status, reason and message of its condition.
 type Stage = (bool, &'static str, &'static str);
 
-const TAKING_ALONG: Stage = (true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+const TAKING_ALONG: Stage = (
+    true,
+    "InstanceDeletionInProgress",
+    "CustomResource deletion is in progress",
+);
 const DONE: Stage = (false, "InstanceDeletionCompleted", "removed all instances");
 
-async fn tell(cluster: &Arc<Cluster>, actor: &Actor, name: &str, stage: Stage) -> Result<(), ApiError> {
+async fn tell(
+    cluster: &Arc<Cluster>,
+    actor: &Actor,
+    name: &str,
+    stage: Stage,
+) -> Result<(), ApiError> {
     change(cluster, actor, name, stage, |_| ()).await
 }
 
 /// Removes our finalizer, and with it the definition unless others wait too.
 async fn release(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
     change(cluster, actor, name, DONE, |next| {
-        let rest: Vec<String> =
-            meta::finalizers(next).into_iter().filter(|finalizer| *finalizer != CLEANUP_FINALIZER).map(str::to_owned).collect();
+        let rest: Vec<String> = meta::finalizers(next)
+            .into_iter()
+            .filter(|finalizer| *finalizer != CLEANUP_FINALIZER)
+            .map(str::to_owned)
+            .collect();
         meta::set(next, "finalizers", json!(rest));
     })
     .await
 }
 
 /// Writes the condition of a stage, and what else changes with it.
-async fn change(cluster: &Arc<Cluster>, actor: &Actor, name: &str, stage: Stage, more: impl Fn(&mut Value) + Sync) -> Result<(), ApiError> {
+async fn change(
+    cluster: &Arc<Cluster>,
+    actor: &Actor,
+    name: &str,
+    stage: Stage,
+    more: impl Fn(&mut Value) + Sync,
+) -> Result<(), ApiError> {
     let registry = cluster.registry();
-    let Some(def) = registry.of_kind("apiextensions.k8s.io", "CustomResourceDefinition") else { return Ok(()) };
+    let Some(def) = registry.of_kind("apiextensions.k8s.io", "CustomResourceDefinition") else {
+        return Ok(());
+    };
     let mut call = actor.call(cluster, def, "", name);
     call.subresource = Some(Subresource::Status);
     let (now, (status, reason, message)) = (call.now, stage);
@@ -93,7 +126,13 @@ async fn change(cluster: &Arc<Cluster>, actor: &Actor, name: &str, stage: Stage,
         .change(&WriteOptions::internal(), |live| {
             let mut next = live.clone();
             more(&mut next);
-            Condition { kind: "Terminating", status, reason, message: message.into() }.set(&mut next, now);
+            Condition {
+                kind: "Terminating",
+                status,
+                reason,
+                message: message.into(),
+            }
+            .set(&mut next, now);
             meta::of_mut(&mut next).remove("resourceVersion");
             Ok(Some(next))
         })

@@ -22,7 +22,15 @@ struct Ages(BTreeMap<Key, (Revision, Timestamp)>);
 pub async fn run(cluster: Arc<Cluster>) {
     let mut ages = Ages::default();
     loop {
-        ages.look(&cluster.store().current().range("events", None, None).cloned().collect::<Vec<_>>(), cluster.now());
+        ages.look(
+            &cluster
+                .store()
+                .current()
+                .range("events", None, None)
+                .cloned()
+                .collect::<Vec<_>>(),
+            cluster.now(),
+        );
         for key in ages.expired(cluster.now()) {
             remove(&cluster, &key).await;
         }
@@ -46,15 +54,28 @@ impl Ages {
     }
 
     fn expired(&self, now: Timestamp) -> Vec<Key> {
-        self.0.iter().filter(|(_, (_, since))| now.duration_since(*since) >= KEPT_FOR).map(|(key, _)| key.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(_, (_, since))| now.duration_since(*since) >= KEPT_FOR)
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 }
 
 /// The best an event itself says about its age.
 fn last_written(event: &Stored) -> Option<Timestamp> {
     let value: Value = serde_json::from_slice(&event.bytes).ok()?;
-    let own = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
-    let recorded = value.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let own = [
+        "/series/lastObservedTime",
+        "/lastTimestamp",
+        "/eventTime",
+        "/metadata/creationTimestamp",
+    ];
+    let recorded = value
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     own.iter()
         .filter_map(|path| value.pointer(path))
         .chain(recorded.filter_map(|entry| entry.get("time")))
@@ -63,9 +84,19 @@ fn last_written(event: &Stored) -> Option<Timestamp> {
 }
 
 async fn remove(cluster: &Arc<Cluster>, key: &Key) {
-    let Some(stored) = cluster.store().current().get(key).cloned() else { return };
-    let Ok(Value::Object(object)) = serde_json::from_slice(&stored.bytes) else { return };
+    let Some(stored) = cluster.store().current().get(key).cloned() else {
+        return;
+    };
+    let Ok(Value::Object(object)) = serde_json::from_slice(&stored.bytes) else {
+        return;
+    };
     let change = Change::Delete(encode::payload(&object));
     // Lost races are fine: a changed event has a new age.
-    let _ = cluster.commit(Write { key: key.clone(), expect: Expect::Exactly(stored.revision), change }).await;
+    let _ = cluster
+        .commit(Write {
+            key: key.clone(),
+            expect: Expect::Exactly(stored.revision),
+            change,
+        })
+        .await;
 }

@@ -53,7 +53,8 @@ impl Inbox {
     }
 
     fn take(&self) -> (Vec<(Stored, bool)>, bool) {
-        let changes = std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner));
+        let changes =
+            std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner));
         (changes, self.overflowed.swap(false, Ordering::Relaxed))
     }
 }
@@ -121,7 +122,11 @@ impl Collector {
 
     fn read_inbox(&mut self) -> BTreeSet<Key> {
         let (changes, overflowed) = self.cluster.signals.garbage.take();
-        let mut work = if overflowed { self.scan() } else { BTreeSet::new() };
+        let mut work = if overflowed {
+            self.scan()
+        } else {
+            BTreeSet::new()
+        };
         for (stored, deleted) in changes {
             if deleted {
                 work.extend(self.forget(&stored));
@@ -140,7 +145,10 @@ impl Collector {
     fn note(&mut self, stored: &Stored) -> BTreeSet<Key> {
         let named = &stored.index.owner_references;
         for owner in named {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(stored.key.clone());
+            self.dependents
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(stored.key.clone());
         }
         let before = if named.is_empty() {
             self.owners.remove(&stored.key)
@@ -152,12 +160,18 @@ impl Collector {
             return BTreeSet::new();
         }
         let registry = self.cluster.registry();
-        before.iter().filter_map(|owner| owner_key(&registry, owner, &stored.key).ok().flatten()).collect()
+        before
+            .iter()
+            .filter_map(|owner| owner_key(&registry, owner, &stored.key).ok().flatten())
+            .collect()
     }
 
     /// An object is gone: its dependents are to be looked at, and owners that waited for it.
     fn forget(&mut self, stored: &Stored) -> BTreeSet<Key> {
-        let mut work = self.dependents.remove(&stored.index.uid).unwrap_or_default();
+        let mut work = self
+            .dependents
+            .remove(&stored.index.uid)
+            .unwrap_or_default();
         self.owners.remove(&stored.key);
         let registry = self.cluster.registry();
         for owner in &stored.index.owner_references {
@@ -186,23 +200,41 @@ impl Collector {
 
     async fn look_at(&mut self, key: &Key) -> Result<(), ApiError> {
         let snapshot = self.cluster.store().current();
-        let Some(stored) = snapshot.get(key).cloned() else { return Ok(()) };
+        let Some(stored) = snapshot.get(key).cloned() else {
+            return Ok(());
+        };
         let registry = self.cluster.registry();
-        let Some(def) = registry.stored().into_iter().find(|def| def.bucket == key.bucket).cloned() else { return Ok(()) };
+        let Some(def) = registry
+            .stored()
+            .into_iter()
+            .find(|def| def.bucket == key.bucket)
+            .cloned()
+        else {
+            return Ok(());
+        };
         if stored.index.is_deleting() && stored.index.has_finalizer(ORPHAN) {
             return self.orphan(&def, &stored).await;
         }
         if stored.index.is_deleting() && stored.index.has_finalizer(FOREGROUND) {
             self.foreground(&def, &stored, &snapshot).await?;
         }
-        if stored.index.owner_references.is_empty() || (stored.index.is_deleting() && !stored.index.has_finalizer(FOREGROUND)) {
+        if stored.index.owner_references.is_empty()
+            || (stored.index.is_deleting() && !stored.index.has_finalizer(FOREGROUND))
+        {
             return Ok(());
         }
-        self.follow_owners(&registry, &def, &stored, &snapshot).await
+        self.follow_owners(&registry, &def, &stored, &snapshot)
+            .await
     }
 
     /// G7
-    async fn follow_owners(&self, registry: &Registry, def: &Arc<ResourceDef>, stored: &Stored, snapshot: &Snapshot<ObjectIndex>) -> Result<(), ApiError> {
+    async fn follow_owners(
+        &self,
+        registry: &Registry,
+        def: &Arc<ResourceDef>,
+        stored: &Stored,
+        snapshot: &Snapshot<ObjectIndex>,
+    ) -> Result<(), ApiError> {
         let mut by_state: BTreeMap<u8, Vec<&OwnerReference>> = BTreeMap::new();
         for owner in &stored.index.owner_references {
             let state = match owner_state(registry, owner, &stored.key, snapshot) {
@@ -216,8 +248,16 @@ impl Collector {
         let of = |state: u8| by_state.get(&state).map_or(&[][..], Vec::as_slice);
         let (solid, waiting, absent) = (of(0), of(1), of(2));
         if !solid.is_empty() {
-            let loose: Vec<&str> = absent.iter().chain(waiting).map(|owner| owner.uid.as_str()).collect();
-            return if loose.is_empty() { Ok(()) } else { self.drop_owners(def, stored, &loose).await };
+            let loose: Vec<&str> = absent
+                .iter()
+                .chain(waiting)
+                .map(|owner| owner.uid.as_str())
+                .collect();
+            return if loose.is_empty() {
+                Ok(())
+            } else {
+                self.drop_owners(def, stored, &loose).await
+            };
         }
         if stored.index.is_deleting() {
             return Ok(());
@@ -225,7 +265,9 @@ impl Collector {
         let dependents = self.dependents_of(&stored.index.uid, snapshot);
         if !waiting.is_empty() && !dependents.is_empty() {
             // G10: two that wait for each other would wait forever.
-            let cycle = dependents.iter().any(|dependent| dependent.index.is_deleting() && dependent.index.has_finalizer(FOREGROUND));
+            let cycle = dependents.iter().any(|dependent| {
+                dependent.index.is_deleting() && dependent.index.has_finalizer(FOREGROUND)
+            });
             if cycle {
                 self.stop_blocking(def, stored).await?;
             }
@@ -242,14 +284,29 @@ impl Collector {
     }
 
     /// G8: the owner stays until no dependent blocks it.
-    async fn foreground(&self, def: &Arc<ResourceDef>, owner: &Stored, snapshot: &Snapshot<ObjectIndex>) -> Result<(), ApiError> {
+    async fn foreground(
+        &self,
+        def: &Arc<ResourceDef>,
+        owner: &Stored,
+        snapshot: &Snapshot<ObjectIndex>,
+    ) -> Result<(), ApiError> {
         let registry = self.cluster.registry();
         let mut blocked = false;
         for dependent in self.dependents_of(&owner.index.uid, snapshot) {
             // Who owns itself does not wait for itself.
-            let blocks = |reference: &OwnerReference| reference.uid == owner.index.uid && reference.block_owner_deletion;
-            blocked |= dependent.key != owner.key && dependent.index.owner_references.iter().any(blocks);
-            let Some(dependent_def) = registry.stored().into_iter().find(|def| def.bucket == dependent.key.bucket).cloned() else { continue };
+            let blocks = |reference: &OwnerReference| {
+                reference.uid == owner.index.uid && reference.block_owner_deletion
+            };
+            blocked |=
+                dependent.key != owner.key && dependent.index.owner_references.iter().any(blocks);
+            let Some(dependent_def) = registry
+                .stored()
+                .into_iter()
+                .find(|def| def.bucket == dependent.key.bucket)
+                .cloned()
+            else {
+                continue;
+            };
             Box::pin(self.follow_owners(&registry, &dependent_def, &dependent, snapshot)).await?;
         }
         if blocked {
@@ -263,8 +320,16 @@ impl Collector {
         let snapshot = self.cluster.store().current();
         let registry = self.cluster.registry();
         for dependent in self.dependents_of(&owner.index.uid, &snapshot) {
-            let Some(dependent_def) = registry.stored().into_iter().find(|def| def.bucket == dependent.key.bucket).cloned() else { continue };
-            self.drop_owners(&dependent_def, &dependent, &[&owner.index.uid]).await?;
+            let Some(dependent_def) = registry
+                .stored()
+                .into_iter()
+                .find(|def| def.bucket == dependent.key.bucket)
+                .cloned()
+            else {
+                continue;
+            };
+            self.drop_owners(&dependent_def, &dependent, &[&owner.index.uid])
+                .await?;
         }
         self.remove_finalizer(def, owner, ORPHAN).await
     }
@@ -272,19 +337,41 @@ impl Collector {
     fn dependents_of(&self, uid: &str, snapshot: &Snapshot<ObjectIndex>) -> Vec<Stored> {
         let keys = self.dependents.get(uid).into_iter().flatten();
         keys.filter_map(|key| snapshot.get(key))
-            .filter(|stored| stored.index.owner_references.iter().any(|owner| owner.uid == uid))
+            .filter(|stored| {
+                stored
+                    .index
+                    .owner_references
+                    .iter()
+                    .any(|owner| owner.uid == uid)
+            })
             .cloned()
             .collect()
     }
 
-    async fn delete(&self, def: &Arc<ResourceDef>, stored: &Stored, propagation: Propagation) -> Result<(), ApiError> {
+    async fn delete(
+        &self,
+        def: &Arc<ResourceDef>,
+        stored: &Stored,
+        propagation: Propagation,
+    ) -> Result<(), ApiError> {
         debug!(cluster = self.cluster.name(), key = %stored.key, ?propagation, "deleting an object without owners");
-        let options = DeleteOptions { uid: Some(stored.index.uid.clone()), propagation: Some(propagation), ..DeleteOptions::default() };
-        let call = self.actor.call(&self.cluster, def, &stored.key.namespace, &stored.key.name);
+        let options = DeleteOptions {
+            uid: Some(stored.index.uid.clone()),
+            propagation: Some(propagation),
+            ..DeleteOptions::default()
+        };
+        let call = self
+            .actor
+            .call(&self.cluster, def, &stored.key.namespace, &stored.key.name);
         gone_is_fine(call.delete(&options).await.map(|_| ()))
     }
 
-    async fn drop_owners(&self, def: &Arc<ResourceDef>, stored: &Stored, uids: &[&str]) -> Result<(), ApiError> {
+    async fn drop_owners(
+        &self,
+        def: &Arc<ResourceDef>,
+        stored: &Stored,
+        uids: &[&str],
+    ) -> Result<(), ApiError> {
         self.change_owners(def, stored, |owners| {
             owners.retain(|owner| !uids.contains(&owner["uid"].as_str().unwrap_or_default()));
         })
@@ -300,26 +387,51 @@ impl Collector {
         .await
     }
 
-    async fn change_owners(&self, def: &Arc<ResourceDef>, stored: &Stored, change: impl Fn(&mut Vec<Value>) + Sync) -> Result<(), ApiError> {
+    async fn change_owners(
+        &self,
+        def: &Arc<ResourceDef>,
+        stored: &Stored,
+        change: impl Fn(&mut Vec<Value>) + Sync,
+    ) -> Result<(), ApiError> {
         self.change(def, stored, |object| {
-            let mut owners = meta::of(object).get("ownerReferences").and_then(Value::as_array).cloned().unwrap_or_default();
+            let mut owners = meta::of(object)
+                .get("ownerReferences")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
             change(&mut owners);
             meta::set(object, "ownerReferences", json!(owners));
         })
         .await
     }
 
-    async fn remove_finalizer(&self, def: &Arc<ResourceDef>, stored: &Stored, finalizer: &str) -> Result<(), ApiError> {
+    async fn remove_finalizer(
+        &self,
+        def: &Arc<ResourceDef>,
+        stored: &Stored,
+        finalizer: &str,
+    ) -> Result<(), ApiError> {
         self.change(def, stored, |object| {
-            let rest: Vec<String> = meta::finalizers(object).into_iter().filter(|known| *known != finalizer).map(str::to_owned).collect();
+            let rest: Vec<String> = meta::finalizers(object)
+                .into_iter()
+                .filter(|known| *known != finalizer)
+                .map(str::to_owned)
+                .collect();
             meta::set(object, "finalizers", json!(rest));
         })
         .await
     }
 
     /// Changes the object, if it is still the one that was looked at.
-    async fn change(&self, def: &Arc<ResourceDef>, stored: &Stored, change: impl Fn(&mut Value) + Sync) -> Result<(), ApiError> {
-        let call = self.actor.call(&self.cluster, def, &stored.key.namespace, &stored.key.name);
+    async fn change(
+        &self,
+        def: &Arc<ResourceDef>,
+        stored: &Stored,
+        change: impl Fn(&mut Value) + Sync,
+    ) -> Result<(), ApiError> {
+        let call = self
+            .actor
+            .call(&self.cluster, def, &stored.key.namespace, &stored.key.name);
         let changed = call
             .change(&WriteOptions::internal(), |live| {
                 if meta::uid(live) != stored.index.uid {
@@ -343,25 +455,47 @@ fn gone_is_fine(result: Result<(), ApiError>) -> Result<(), ApiError> {
 }
 
 /// G11: where an owner would be; `Err` when its kind is not served, `Ok(None)` when it cannot be an owner.
-fn owner_key(registry: &Registry, owner: &OwnerReference, dependent: &Key) -> Result<Option<Key>, ()> {
+fn owner_key(
+    registry: &Registry,
+    owner: &OwnerReference,
+    dependent: &Key,
+) -> Result<Option<Key>, ()> {
     let gv: GroupVersion = owner.api_version.parse().map_err(|_| ())?;
     let def = registry.of_kind(&gv.group, &owner.kind).ok_or(())?;
     if def.is_namespaced() && dependent.namespace.is_empty() {
         return Ok(None);
     }
-    let namespace = if def.is_namespaced() { dependent.namespace.clone() } else { "".into() };
-    Ok(Some(Key { bucket: def.bucket.clone(), namespace, name: owner.name.as_str().into() }))
+    let namespace = if def.is_namespaced() {
+        dependent.namespace.clone()
+    } else {
+        "".into()
+    };
+    Ok(Some(Key {
+        bucket: def.bucket.clone(),
+        namespace,
+        name: owner.name.as_str().into(),
+    }))
 }
 
-fn owner_state(registry: &Registry, owner: &OwnerReference, dependent: &Key, snapshot: &Snapshot<ObjectIndex>) -> Owner {
+fn owner_state(
+    registry: &Registry,
+    owner: &OwnerReference,
+    dependent: &Key,
+    snapshot: &Snapshot<ObjectIndex>,
+) -> Owner {
     let key = match owner_key(registry, owner, dependent) {
         Err(()) => return Owner::Unknown,
         Ok(None) => return Owner::Absent,
         Ok(Some(key)) => key,
     };
-    match snapshot.get(&key).filter(|stored| stored.index.uid == owner.uid) {
+    match snapshot
+        .get(&key)
+        .filter(|stored| stored.index.uid == owner.uid)
+    {
         None => Owner::Absent,
-        Some(stored) if stored.index.is_deleting() && stored.index.has_finalizer(FOREGROUND) => Owner::Waiting,
+        Some(stored) if stored.index.is_deleting() && stored.index.has_finalizer(FOREGROUND) => {
+            Owner::Waiting
+        }
         Some(_) => Owner::Solid,
     }
 }

@@ -27,14 +27,21 @@ pub async fn run(cluster: Arc<Cluster>) {
     let actor = Actor::named("namespace-controller");
     loop {
         let name = cluster.signals.namespaces.next().await;
-        let Some(namespace) = cluster.namespace(&name) else { continue };
+        let Some(namespace) = cluster.namespace(&name) else {
+            continue;
+        };
         let done = if namespace.index.is_deleting() {
             empty(&cluster, &actor, &name).await
         } else {
             service_accounts::ensure_default(&cluster, &name).await
         };
         if let Err(error) = done {
-            warn!(cluster = cluster.name(), namespace = name, error = &error as &dyn std::error::Error, "namespace not settled yet");
+            warn!(
+                cluster = cluster.name(),
+                namespace = name,
+                error = &error as &dyn std::error::Error,
+                "namespace not settled yet"
+            );
             let (cluster, name) = (cluster.clone(), name);
             tokio::spawn(async move {
                 cluster.clock().sleep(LOOK_AGAIN).await;
@@ -53,7 +60,12 @@ struct Remaining {
 
 async fn empty(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
     let registry = cluster.registry();
-    let kinds: Vec<Arc<ResourceDef>> = registry.stored().into_iter().filter(|def| def.is_namespaced()).cloned().collect();
+    let kinds: Vec<Arc<ResourceDef>> = registry
+        .stored()
+        .into_iter()
+        .filter(|def| def.is_namespaced())
+        .cloned()
+        .collect();
     let (pods, others): (Vec<_>, Vec<_>) = kinds.iter().partition(|def| &*def.bucket == "pods");
     let mut failure = None;
     for step in [pods, others] {
@@ -77,13 +89,27 @@ async fn empty(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), 
 
 fn count(cluster: &Cluster, kinds: &[&Arc<ResourceDef>], namespace: &str) -> usize {
     let snapshot = cluster.store().current();
-    kinds.iter().map(|def| snapshot.count(&def.bucket, Some(namespace))).sum()
+    kinds
+        .iter()
+        .map(|def| snapshot.count(&def.bucket, Some(namespace)))
+        .sum()
 }
 
-async fn delete_all(cluster: &Arc<Cluster>, actor: &Actor, def: &Arc<ResourceDef>, namespace: &str) -> Result<(), ApiError> {
+async fn delete_all(
+    cluster: &Arc<Cluster>,
+    actor: &Actor,
+    def: &Arc<ResourceDef>,
+    namespace: &str,
+) -> Result<(), ApiError> {
     let snapshot = cluster.store().current();
-    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-    for stored in snapshot.range(&def.bucket, Some(namespace), None).filter(|stored| !stored.index.is_deleting()) {
+    let options = DeleteOptions {
+        propagation: Some(Propagation::Background),
+        ..DeleteOptions::default()
+    };
+    for stored in snapshot
+        .range(&def.bucket, Some(namespace), None)
+        .filter(|stored| !stored.index.is_deleting())
+    {
         let call = actor.call(cluster, def, &stored.key.namespace, &stored.key.name);
         match call.delete(&options).await {
             Ok(_) => {}
@@ -99,7 +125,10 @@ fn remaining(cluster: &Cluster, kinds: &[Arc<ResourceDef>], namespace: &str) -> 
     let mut remaining = Remaining::default();
     for def in kinds {
         for stored in snapshot.range(&def.bucket, Some(namespace), None) {
-            *remaining.objects.entry(format!("{}.{}", def.plural, def.gvk.group)).or_default() += 1;
+            *remaining
+                .objects
+                .entry(format!("{}.{}", def.plural, def.gvk.group))
+                .or_default() += 1;
             for finalizer in &stored.index.finalizers {
                 *remaining.finalizers.entry(finalizer.clone()).or_default() += 1;
             }
@@ -112,7 +141,10 @@ fn remaining(cluster: &Cluster, kinds: &[Arc<ResourceDef>], namespace: &str) -> 
 async fn finish(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
     write(cluster, actor, name, Subresource::Finalize, |live| {
         let mut next = live.clone();
-        let rest: Vec<&str> = meta::strings(live.pointer("/spec/finalizers")).into_iter().filter(|finalizer| *finalizer != "kubernetes").collect();
+        let rest: Vec<&str> = meta::strings(live.pointer("/spec/finalizers"))
+            .into_iter()
+            .filter(|finalizer| *finalizer != "kubernetes")
+            .collect();
         if rest.is_empty() {
             next["spec"] = json!({});
         } else {
@@ -124,7 +156,13 @@ async fn finish(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(),
 }
 
 /// NS6: the status tells why it takes so long.
-async fn report(cluster: &Arc<Cluster>, actor: &Actor, name: &str, remaining: &Remaining, failure: Option<&ApiError>) -> Result<(), ApiError> {
+async fn report(
+    cluster: &Arc<Cluster>,
+    actor: &Actor,
+    name: &str,
+    remaining: &Remaining,
+    failure: Option<&ApiError>,
+) -> Result<(), ApiError> {
     let now = cluster.now();
     write(cluster, actor, name, Subresource::Status, |live| {
         let mut next = live.clone();
@@ -138,12 +176,30 @@ async fn report(cluster: &Arc<Cluster>, actor: &Actor, name: &str, remaining: &R
 
 fn conditions(remaining: &Remaining, failure: Option<&ApiError>) -> [Condition; 5] {
     let listed = |map: &BTreeMap<String, usize>, what: &str| {
-        map.iter().map(|(name, n)| format!("{name} {what} {n} resource instances")).collect::<Vec<_>>().join(", ")
+        map.iter()
+            .map(|(name, n)| format!("{name} {what} {n} resource instances"))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    let condition = |kind, status, reason, message: String| Condition { kind, status, reason, message };
+    let condition = |kind, status, reason, message: String| Condition {
+        kind,
+        status,
+        reason,
+        message,
+    };
     [
-        condition("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered", "All resources successfully discovered".into()),
-        condition("NamespaceDeletionGroupVersionParsingFailure", false, "ParsedGroupVersions", "All legacy kube types successfully parsed".into()),
+        condition(
+            "NamespaceDeletionDiscoveryFailure",
+            false,
+            "ResourcesDiscovered",
+            "All resources successfully discovered".into(),
+        ),
+        condition(
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".into(),
+        ),
         match failure {
             None => condition(
                 "NamespaceDeletionContentFailure",
@@ -159,24 +215,58 @@ fn conditions(remaining: &Remaining, failure: Option<&ApiError>) -> [Condition; 
             ),
         },
         if remaining.objects.is_empty() {
-            condition("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".into())
+            condition(
+                "NamespaceContentRemaining",
+                false,
+                "ContentRemoved",
+                "All content successfully removed".into(),
+            )
         } else {
-            let message = format!("Some resources are remaining: {}", listed(&remaining.objects, "has"));
-            condition("NamespaceContentRemaining", true, "SomeResourcesRemain", message)
+            let message = format!(
+                "Some resources are remaining: {}",
+                listed(&remaining.objects, "has")
+            );
+            condition(
+                "NamespaceContentRemaining",
+                true,
+                "SomeResourcesRemain",
+                message,
+            )
         },
         if remaining.finalizers.is_empty() {
             let message = "All content-preserving finalizers finished".into();
-            condition("NamespaceFinalizersRemaining", false, "ContentHasNoFinalizers", message)
+            condition(
+                "NamespaceFinalizersRemaining",
+                false,
+                "ContentHasNoFinalizers",
+                message,
+            )
         } else {
-            let message = format!("Some content in the namespace has finalizers remaining: {}", listed(&remaining.finalizers, "in"));
-            condition("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", message)
+            let message = format!(
+                "Some content in the namespace has finalizers remaining: {}",
+                listed(&remaining.finalizers, "in")
+            );
+            condition(
+                "NamespaceFinalizersRemaining",
+                true,
+                "SomeFinalizersRemain",
+                message,
+            )
         },
     ]
 }
 
-async fn write(cluster: &Arc<Cluster>, actor: &Actor, name: &str, subresource: Subresource, next: impl Fn(&Value) -> Value + Sync) -> Result<(), ApiError> {
+async fn write(
+    cluster: &Arc<Cluster>,
+    actor: &Actor,
+    name: &str,
+    subresource: Subresource,
+    next: impl Fn(&Value) -> Value + Sync,
+) -> Result<(), ApiError> {
     let registry = cluster.registry();
-    let Some(def) = registry.get("", "v1", "namespaces") else { return Ok(()) };
+    let Some(def) = registry.get("", "v1", "namespaces") else {
+        return Ok(());
+    };
     let mut call = actor.call(cluster, def, "", name);
     call.subresource = Some(subresource);
     let changed = call

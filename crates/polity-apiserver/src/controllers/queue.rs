@@ -14,20 +14,30 @@ pub struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { waiting: Mutex::new(BTreeSet::new()), bell: Notify::new() }
+        Self {
+            waiting: Mutex::new(BTreeSet::new()),
+            bell: Notify::new(),
+        }
     }
 }
 
 impl<T: Ord> Queue<T> {
     pub fn push(&self, item: T) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(item);
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(item);
         self.bell.notify_one();
     }
 
     /// The next name, as soon as there is one.
     pub async fn next(&self) -> T {
         loop {
-            let first = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+            let first = self
+                .waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_first();
             match first {
                 Some(item) => return item,
                 None => self.bell.notified().await,

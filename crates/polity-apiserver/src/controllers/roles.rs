@@ -23,9 +23,14 @@ pub async fn run(cluster: Arc<Cluster>) {
 
 async fn settle(cluster: &Arc<Cluster>, actor: &Actor) {
     let snapshot = cluster.store().current();
-    let roles: Vec<Value> = snapshot.range(BUCKET, None, None).filter_map(|stored| serde_json::from_slice(&stored.bytes).ok()).collect();
+    let roles: Vec<Value> = snapshot
+        .range(BUCKET, None, None)
+        .filter_map(|stored| serde_json::from_slice(&stored.bytes).ok())
+        .collect();
     let registry = cluster.registry();
-    let Some(def) = registry.get("rbac.authorization.k8s.io", "v1", "clusterroles") else { return };
+    let Some(def) = registry.get("rbac.authorization.k8s.io", "v1", "clusterroles") else {
+        return;
+    };
     for (name, rules) in settle_aggregates(&roles) {
         let call = actor.call(cluster, def, "", &name);
         let changed = call
@@ -39,7 +44,12 @@ async fn settle(cluster: &Arc<Cluster>, actor: &Actor) {
         if let Err(error) = changed
             && error.reason != "NotFound"
         {
-            warn!(cluster = cluster.name(), name, error = &error as &dyn std::error::Error, "aggregated role not settled");
+            warn!(
+                cluster = cluster.name(),
+                name,
+                error = &error as &dyn std::error::Error,
+                "aggregated role not settled"
+            );
         }
     }
 }

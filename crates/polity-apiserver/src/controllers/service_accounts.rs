@@ -13,12 +13,19 @@ use crate::status::ApiError;
 /// Creates what a namespace should have and lacks.
 pub async fn ensure_default(cluster: &Arc<Cluster>, namespace: &str) -> Result<(), ApiError> {
     let actor = Actor::named("service-account-controller");
-    if cluster.get("serviceaccounts", namespace, "default").is_none() {
+    if cluster
+        .get("serviceaccounts", namespace, "default")
+        .is_none()
+    {
         let account = json!({"metadata": {"name": "default", "namespace": namespace}});
         create(cluster, &actor, "serviceaccounts", namespace, account).await?;
     }
     let authority = cluster.identity().authority_pem();
-    if !authority.is_empty() && cluster.get("configmaps", namespace, "kube-root-ca.crt").is_none() {
+    if !authority.is_empty()
+        && cluster
+            .get("configmaps", namespace, "kube-root-ca.crt")
+            .is_none()
+    {
         let actor = Actor::named("root-ca-cert-publisher");
         let map = json!({
             "metadata": {
@@ -32,13 +39,37 @@ pub async fn ensure_default(cluster: &Arc<Cluster>, namespace: &str) -> Result<(
     Ok(())
 }
 
-async fn create(cluster: &Arc<Cluster>, actor: &Actor, plural: &str, namespace: &str, object: Value) -> Result<(), ApiError> {
+async fn create(
+    cluster: &Arc<Cluster>,
+    actor: &Actor,
+    plural: &str,
+    namespace: &str,
+    object: Value,
+) -> Result<(), ApiError> {
     let registry = cluster.registry();
-    let Some(def) = registry.get("", "v1", plural) else { return Ok(()) };
+    let Some(def) = registry.get("", "v1", plural) else {
+        return Ok(());
+    };
     let call = actor.call(cluster, def, namespace, "");
-    match call.create(Decoded { value: object, duplicates: Vec::new() }, &WriteOptions::internal()).await {
+    match call
+        .create(
+            Decoded {
+                value: object,
+                duplicates: Vec::new(),
+            },
+            &WriteOptions::internal(),
+        )
+        .await
+    {
         // It was made in the meantime, or its namespace is on its way out.
-        Err(error) if !matches!(error.reason.as_str(), "AlreadyExists" | "Forbidden" | "NotFound") => Err(error),
+        Err(error)
+            if !matches!(
+                error.reason.as_str(),
+                "AlreadyExists" | "Forbidden" | "NotFound"
+            ) =>
+        {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }

@@ -29,13 +29,22 @@ impl Compiler {
     pub fn compile(&self, openapi: &Value) -> Result<Arc<Compiled>, Vec<FieldError>> {
         let text = serde_json::to_vec(openapi).expect("a JSON value serialises into memory");
         let digest: [u8; 32] = Sha256::digest(&text).into();
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).and_then(Weak::upgrade);
+        let known = self
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&digest)
+            .and_then(Weak::upgrade);
         if let Some(compiled) = known {
             return Ok(compiled);
         }
         let schema = Arc::new(Schema::parse_crd(openapi)?);
         let rules = Rules::compile(openapi, &FieldPath::root())?;
-        let compiled = Arc::new(Compiled { schema, rules, openapi: openapi.clone() });
+        let compiled = Arc::new(Compiled {
+            schema,
+            rules,
+            openapi: openapi.clone(),
+        });
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, weak| weak.strong_count() > 0);
         all.insert(digest, Arc::downgrade(&compiled));
@@ -62,7 +71,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let errors = Compiler::default().compile(&json!({"type": "object", "properties": {"spec": {}}})).unwrap_err();
+        let errors = Compiler::default()
+            .compile(&json!({"type": "object", "properties": {"spec": {}}}))
+            .unwrap_err();
         assert_eq!(errors[0].field, "properties[spec].type");
     }
 }

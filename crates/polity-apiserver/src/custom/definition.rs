@@ -14,9 +14,15 @@ use crate::object::meta;
 
 /// C2: what a definition leaves out.
 pub fn apply_defaults(crd: &mut Value) {
-    let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
-        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = names
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if !kind.is_empty() {
             fill(names, "singular", json!(kind.to_lowercase()));
             fill(names, "listKind", json!(format!("{kind}List")));
@@ -26,7 +32,9 @@ pub fn apply_defaults(crd: &mut Value) {
 }
 
 fn fill(map: &mut serde_json::Map<String, Value>, field: &str, value: Value) {
-    let empty = map.get(field).is_none_or(|found| found.is_null() || found.as_str() == Some(""));
+    let empty = map
+        .get(field)
+        .is_none_or(|found| found.is_null() || found.as_str() == Some(""));
     if empty {
         map.insert(field.to_owned(), value);
     }
@@ -45,8 +53,10 @@ pub fn complete_new(crd: &mut Value) {
 
 /// A changed definition remembers every version that was ever stored.
 pub fn complete_changed(live: &Value, crd: &mut Value) {
-    let mut stored: Vec<String> =
-        meta::strings(live.pointer("/status/storedVersions")).into_iter().map(str::to_owned).collect();
+    let mut stored: Vec<String> = meta::strings(live.pointer("/status/storedVersions"))
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     if let Some(version) = storage_version(crd)
         && !stored.iter().any(|known| known == version)
     {
@@ -57,8 +67,14 @@ pub fn complete_changed(live: &Value, crd: &mut Value) {
 
 /// C6: deletion waits for the objects.
 pub fn deletion_begins(crd: &mut Value, now: Timestamp) {
-    let mut finalizers: Vec<String> = meta::finalizers(crd).into_iter().map(str::to_owned).collect();
-    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+    let mut finalizers: Vec<String> = meta::finalizers(crd)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    if !finalizers
+        .iter()
+        .any(|finalizer| finalizer == CLEANUP_FINALIZER)
+    {
         finalizers.push(CLEANUP_FINALIZER.to_owned());
     }
     meta::set(crd, "finalizers", json!(finalizers));
@@ -66,23 +82,33 @@ pub fn deletion_begins(crd: &mut Value, now: Timestamp) {
         kind: "Terminating",
         status: true,
         reason: "InstanceDeletionPending",
-        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon".into(),
+        message:
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+                .into(),
     };
     condition.set(crd, now);
 }
 
 /// The version objects are stored in.
 pub fn storage_version(crd: &Value) -> Option<&str> {
-    versions(crd).find(|version| version["storage"] == true).and_then(|version| version["name"].as_str())
+    versions(crd)
+        .find(|version| version["storage"] == true)
+        .and_then(|version| version["name"].as_str())
 }
 
 /// `spec.versions`.
 pub fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
-    crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten()
+    crd.pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Everything that can be wrong with a definition.
@@ -98,7 +124,11 @@ pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<F
     validate_conversion(crd, &spec, &mut errors);
     if crd.pointer("/spec/preserveUnknownFields") == Some(&json!(true)) {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.push(FieldError::invalid(&spec.child("preserveUnknownFields"), &json!(true), detail));
+        errors.push(FieldError::invalid(
+            &spec.child("preserveUnknownFields"),
+            &json!(true),
+            detail,
+        ));
     }
     validate_approval(crd, &mut errors);
     if let Some(live) = live {
@@ -110,10 +140,18 @@ pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<F
 
 /// C1: the name says what is defined.
 fn validate_name(crd: &Value, errors: &mut Vec<FieldError>) {
-    let expected = format!("{}.{}", text(crd, "/spec/names/plural"), text(crd, "/spec/group"));
+    let expected = format!(
+        "{}.{}",
+        text(crd, "/spec/names/plural"),
+        text(crd, "/spec/group")
+    );
     if meta::name(crd) != expected {
         let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid(&FieldPath::of("metadata").child("name"), &json!(meta::name(crd)), detail));
+        errors.push(FieldError::invalid(
+            &FieldPath::of("metadata").child("name"),
+            &json!(meta::name(crd)),
+            detail,
+        ));
     }
 }
 
@@ -123,21 +161,38 @@ fn validate_place(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
     if group.is_empty() {
         errors.push(FieldError::required(&group_field, ""));
     } else if let Err(details) = name::dns_subdomain(group) {
-        errors.extend(details.iter().map(|detail| FieldError::invalid(&group_field, &json!(group), detail)));
+        errors.extend(
+            details
+                .iter()
+                .map(|detail| FieldError::invalid(&group_field, &json!(group), detail)),
+        );
     } else if !group.contains('.') {
-        errors.push(FieldError::invalid(&group_field, &json!(group), "should be a domain with at least one dot"));
+        errors.push(FieldError::invalid(
+            &group_field,
+            &json!(group),
+            "should be a domain with at least one dot",
+        ));
     }
     match text(crd, "/spec/scope") {
         "Namespaced" | "Cluster" => {}
         "" => errors.push(FieldError::required(&spec.child("scope"), "")),
-        other => errors.push(FieldError::not_supported(&spec.child("scope"), &json!(other), &["Cluster", "Namespaced"])),
+        other => errors.push(FieldError::not_supported(
+            &spec.child("scope"),
+            &json!(other),
+            &["Cluster", "Namespaced"],
+        )),
     }
 }
 
 /// C1: every name is there, and every name is a label.
 fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
     let names = spec.child("names");
-    let fields = [("plural", false), ("singular", false), ("kind", true), ("listKind", true)];
+    let fields = [
+        ("plural", false),
+        ("singular", false),
+        ("kind", true),
+        ("listKind", true),
+    ];
     for (field, _) in fields {
         if text(crd, &format!("/spec/names/{field}")).is_empty() {
             errors.push(FieldError::required(&names.child(field), ""));
@@ -148,10 +203,20 @@ fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
         if value.is_empty() {
             continue;
         }
-        let checked = if lower { value.to_lowercase() } else { value.to_owned() };
+        let checked = if lower {
+            value.to_lowercase()
+        } else {
+            value.to_owned()
+        };
         if let Err(details) = name::dns_1035_label(&checked) {
-            let shown = if lower { "may have mixed case, but should otherwise match: " } else { "" };
-            errors.extend(details.iter().map(|d| FieldError::invalid(&names.child(field), &json!(value), &format!("{shown}{d}"))));
+            let shown = if lower {
+                "may have mixed case, but should otherwise match: "
+            } else {
+                ""
+            };
+            errors.extend(details.iter().map(|d| {
+                FieldError::invalid(&names.child(field), &json!(value), &format!("{shown}{d}"))
+            }));
         }
     }
     for field in ["shortNames", "categories"] {
@@ -159,18 +224,34 @@ fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
         for (index, value) in meta::strings(list).into_iter().enumerate() {
             if let Err(details) = name::dns_1035_label(value) {
                 let at = names.child(field).index(index);
-                errors.extend(details.iter().map(|detail| FieldError::invalid(&at, &json!(value), detail)));
+                errors.extend(
+                    details
+                        .iter()
+                        .map(|detail| FieldError::invalid(&at, &json!(value), detail)),
+                );
             }
         }
     }
-    let (kind, list_kind) = (text(crd, "/spec/names/kind"), text(crd, "/spec/names/listKind"));
+    let (kind, list_kind) = (
+        text(crd, "/spec/names/kind"),
+        text(crd, "/spec/names/listKind"),
+    );
     if !kind.is_empty() && kind == list_kind {
-        errors.push(FieldError::invalid(&names.child("listKind"), &json!(list_kind), "kind and listKind may not be the same"));
+        errors.push(FieldError::invalid(
+            &names.child("listKind"),
+            &json!(list_kind),
+            "kind and listKind may not be the same",
+        ));
     }
 }
 
 /// C3 and each version's own rules.
-fn validate_versions(crd: &Value, spec: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
+fn validate_versions(
+    crd: &Value,
+    spec: &FieldPath,
+    compiler: &Compiler,
+    errors: &mut Vec<FieldError>,
+) {
     let field = &spec.child("versions");
     let all: Vec<&Value> = versions(crd).collect();
     let common = Common::of(&all);
@@ -181,18 +262,33 @@ fn validate_versions(crd: &Value, spec: &FieldPath, compiler: &Compiler, errors:
         let version_name = text(version, "/name");
         if !seen.insert(version_name) {
             let detail = "must be unique in the list of versions";
-            errors.push(FieldError::invalid(&at.child("name"), &json!(version_name), detail));
+            errors.push(FieldError::invalid(
+                &at.child("name"),
+                &json!(version_name),
+                detail,
+            ));
         }
         if let Err(details) = name::dns_1035_label(version_name) {
-            errors.extend(details.iter().map(|detail| FieldError::invalid(&at.child("name"), &json!(version_name), detail)));
+            errors.extend(details.iter().map(|detail| {
+                FieldError::invalid(&at.child("name"), &json!(version_name), detail)
+            }));
         }
         n_storage += usize::from(version["storage"] == true);
         if version.get("deprecationWarning").is_some() && version["deprecated"] != true {
             let detail = "can only be set for deprecated versions";
-            errors.push(FieldError::invalid(&at.child("deprecationWarning"), &version["deprecationWarning"], detail));
+            errors.push(FieldError::invalid(
+                &at.child("deprecationWarning"),
+                &version["deprecationWarning"],
+                detail,
+            ));
         }
         if !common.schema || version.pointer("/schema/openAPIV3Schema").is_none() {
-            validate_schema(version, &at.child("schema").child("openAPIV3Schema"), compiler, errors);
+            validate_schema(
+                version,
+                &at.child("schema").child("openAPIV3Schema"),
+                compiler,
+                errors,
+            );
         }
         if !common.subresources {
             validate_subresources(version, &at.child("subresources"), errors);
@@ -216,6 +312,10 @@ fn validate_versions(crd: &Value, spec: &FieldPath, compiler: &Compiler, errors:
 
 /// What all versions have in common. A real server keeps it once, above the versions, and so its
 /// objections name that place.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one question for each part of a version"
+)]
 struct Common {
     schema: bool,
     subresources: bool,
@@ -225,7 +325,10 @@ struct Common {
 
 impl Common {
     fn of(all: &[&Value]) -> Self {
-        let same = |field: &str| all.iter().all(|version| version.get(field) == all[0].get(field));
+        let same = |field: &str| {
+            all.iter()
+                .all(|version| version.get(field) == all[0].get(field))
+        };
         Self {
             schema: same("schema"),
             subresources: same("subresources"),
@@ -234,9 +337,20 @@ impl Common {
         }
     }
 
-    fn validate(&self, version: &Value, spec: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
+    fn validate(
+        &self,
+        version: &Value,
+        spec: &FieldPath,
+        compiler: &Compiler,
+        errors: &mut Vec<FieldError>,
+    ) {
         if self.schema && version.pointer("/schema/openAPIV3Schema").is_some() {
-            validate_schema(version, &spec.child("validation").child("openAPIV3Schema"), compiler, errors);
+            validate_schema(
+                version,
+                &spec.child("validation").child("openAPIV3Schema"),
+                compiler,
+                errors,
+            );
         }
         if self.subresources {
             validate_subresources(version, &spec.child("subresources"), errors);
@@ -251,13 +365,22 @@ impl Common {
 }
 
 /// C7, C15: the schema is structural and its rules compile.
-fn validate_schema(version: &Value, field: &FieldPath, compiler: &Compiler, errors: &mut Vec<FieldError>) {
+fn validate_schema(
+    version: &Value,
+    field: &FieldPath,
+    compiler: &Compiler,
+    errors: &mut Vec<FieldError>,
+) {
     let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
         errors.push(FieldError::required(field, ""));
         return;
     };
     let prefixed = |error: FieldError| FieldError {
-        field: if error.field.is_empty() { field.to_string() } else { format!("{field}.{}", error.field) },
+        field: if error.field.is_empty() {
+            field.to_string()
+        } else {
+            format!("{field}.{}", error.field)
+        },
         ..error
     };
     if let Err(found) = compiler.compile(schema) {
@@ -266,11 +389,15 @@ fn validate_schema(version: &Value, field: &FieldPath, compiler: &Compiler, erro
 }
 
 fn validate_subresources(version: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(scale) = version.pointer("/subresources/scale") else { return };
+    let Some(scale) = version.pointer("/subresources/scale") else {
+        return;
+    };
     let field = field.child("scale");
-    for (name, prefix, required) in
-        [("specReplicasPath", ".spec.", true), ("statusReplicasPath", ".status.", true), ("labelSelectorPath", ".", false)]
-    {
+    for (name, prefix, required) in [
+        ("specReplicasPath", ".spec.", true),
+        ("statusReplicasPath", ".status.", true),
+        ("labelSelectorPath", ".", false),
+    ] {
         let path = scale.get(name).and_then(Value::as_str).unwrap_or_default();
         if path.is_empty() {
             if required {
@@ -279,16 +406,29 @@ fn validate_subresources(version: &Value, field: &FieldPath, errors: &mut Vec<Fi
             continue;
         }
         if path.parse::<JsonPath>().is_err() {
-            errors.push(FieldError::invalid(&field.child(name), &json!(path), "must be a simple JSON path"));
+            errors.push(FieldError::invalid(
+                &field.child(name),
+                &json!(path),
+                "must be a simple JSON path",
+            ));
         } else if !path.starts_with(prefix) {
-            let detail = format!("should be a json path under {}", prefix.trim_end_matches('.'));
-            errors.push(FieldError::invalid(&field.child(name), &json!(path), &detail));
+            let detail = format!(
+                "should be a json path under {}",
+                prefix.trim_end_matches('.')
+            );
+            errors.push(FieldError::invalid(
+                &field.child(name),
+                &json!(path),
+                &detail,
+            ));
         }
     }
 }
 
 fn validate_columns(version: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
-    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
+    let columns = version
+        .get("additionalPrinterColumns")
+        .and_then(Value::as_array);
     for (index, column) in columns.into_iter().flatten().enumerate() {
         let at = field.index(index);
         for (name, shown) in [("name", "name"), ("jsonPath", "JSONPath")] {
@@ -302,11 +442,19 @@ fn validate_columns(version: &Value, field: &FieldPath, errors: &mut Vec<FieldEr
             errors.push(FieldError::required(&at.child("type"), ""));
         } else if !known.contains(&kind) {
             let detail = format!("must be one of {}", known.join(","));
-            errors.push(FieldError::invalid(&at.child("type"), &json!(kind), &detail));
+            errors.push(FieldError::invalid(
+                &at.child("type"),
+                &json!(kind),
+                &detail,
+            ));
         }
         let path = text(column, "/jsonPath");
         if !path.is_empty() && path.parse::<JsonPath>().is_err() {
-            errors.push(FieldError::invalid(&at.child("JSONPath"), &json!(path), "must be a simple json path starting with ."));
+            errors.push(FieldError::invalid(
+                &at.child("JSONPath"),
+                &json!(path),
+                "must be a simple json path starting with .",
+            ));
         }
     }
 }
@@ -324,9 +472,17 @@ fn validate_selectable_fields(version: &Value, field: &FieldPath, errors: &mut V
         if path.is_empty() {
             errors.push(FieldError::required(&at, ""));
         } else if path.parse::<JsonPath>().is_err() || !path.starts_with('.') {
-            errors.push(FieldError::invalid(&at, &json!(path), "is an invalid path: must be a simple path"));
+            errors.push(FieldError::invalid(
+                &at,
+                &json!(path),
+                "is an invalid path: must be a simple path",
+            ));
         } else if path.starts_with(".metadata.") || path == ".metadata" {
-            errors.push(FieldError::invalid(&at, &json!(path), "must not point to fields in metadata"));
+            errors.push(FieldError::invalid(
+                &at,
+                &json!(path),
+                "must not point to fields in metadata",
+            ));
         }
     }
 }
@@ -337,8 +493,16 @@ fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldErro
     match text(crd, "/spec/conversion/strategy") {
         "None" => {}
         "" => errors.push(FieldError::required(&field, "")),
-        "Webhook" => errors.push(FieldError::not_supported(&field, &json!("Webhook"), &["None"])),
-        other => errors.push(FieldError::not_supported(&field, &json!(other), &["None", "Webhook"])),
+        "Webhook" => errors.push(FieldError::not_supported(
+            &field,
+            &json!("Webhook"),
+            &["None"],
+        )),
+        other => errors.push(FieldError::not_supported(
+            &field,
+            &json!(other),
+            &["None", "Webhook"],
+        )),
     }
 }
 
@@ -346,11 +510,20 @@ fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldErro
 fn validate_approval(crd: &Value, errors: &mut Vec<FieldError>) {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     let group = text(crd, "/spec/group");
-    let protected = [".k8s.io", ".kubernetes.io"].iter().any(|suffix| group.ends_with(suffix)) || matches!(group, "k8s.io" | "kubernetes.io");
-    let approval = meta::of(crd).get("annotations").and_then(|a| a.get(ANNOTATION)).and_then(Value::as_str).unwrap_or_default();
+    let protected = [".k8s.io", ".kubernetes.io"]
+        .iter()
+        .any(|suffix| group.ends_with(suffix))
+        || matches!(group, "k8s.io" | "kubernetes.io");
+    let approval = meta::of(crd)
+        .get("annotations")
+        .and_then(|a| a.get(ANNOTATION))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let approved = approval.starts_with("https://") || approval.starts_with("unapproved");
     if protected && !approved {
-        let field = FieldPath::of("metadata").child("annotations").key(ANNOTATION);
+        let field = FieldPath::of("metadata")
+            .child("annotations")
+            .key(ANNOTATION);
         errors.push(FieldError::required(&field, "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111"));
     }
 }
@@ -358,24 +531,46 @@ fn validate_approval(crd: &Value, errors: &mut Vec<FieldError>) {
 /// C1, C3: what never changes, and what stays as long as it is stored.
 fn validate_change(crd: &Value, live: &Value, errors: &mut Vec<FieldError>) {
     let established = conditions::is_true(live, "Established");
-    for (pointer, always) in [("/spec/group", true), ("/spec/names/plural", true), ("/spec/scope", false), ("/spec/names/kind", false)] {
+    for (pointer, always) in [
+        ("/spec/group", true),
+        ("/spec/names/plural", true),
+        ("/spec/scope", false),
+        ("/spec/names/kind", false),
+    ] {
         if (always || established) && text(crd, pointer) != text(live, pointer) {
             let field = FieldPath::of(&pointer.trim_start_matches('/').replace('/', "."));
-            errors.push(FieldError::invalid(&field, &json!(text(crd, pointer)), "field is immutable"));
+            errors.push(FieldError::invalid(
+                &field,
+                &json!(text(crd, pointer)),
+                "field is immutable",
+            ));
         }
     }
 }
 
 fn validate_stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
-    let known: BTreeSet<&str> = versions(crd).map(|version| text(version, "/name")).collect();
+    let known: BTreeSet<&str> = versions(crd)
+        .map(|version| text(version, "/name"))
+        .collect();
     let field = FieldPath::of("status").child("storedVersions");
     if meta::strings(crd.pointer("/status/storedVersions")).is_empty() {
-        errors.push(FieldError::invalid(&field, &Value::Null, "must have at least one stored version"));
+        errors.push(FieldError::invalid(
+            &field,
+            &Value::Null,
+            "must have at least one stored version",
+        ));
     }
-    for (index, stored) in meta::strings(crd.pointer("/status/storedVersions")).into_iter().enumerate() {
+    for (index, stored) in meta::strings(crd.pointer("/status/storedVersions"))
+        .into_iter()
+        .enumerate()
+    {
         if !known.contains(stored) {
             let detail = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions".replace("v1", stored);
-            errors.push(FieldError::invalid(&field.index(index), &json!(stored), &detail));
+            errors.push(FieldError::invalid(
+                &field.index(index),
+                &json!(stored),
+                &detail,
+            ));
         }
     }
 }

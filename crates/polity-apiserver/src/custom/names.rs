@@ -26,7 +26,9 @@ impl Taken {
     pub fn of_others<'a>(crd: &Value, all: impl Iterator<Item = &'a Value>) -> Self {
         let mut taken = Self::default();
         for other in all {
-            if meta::name(other) == meta::name(crd) || other.pointer("/spec/group") != crd.pointer("/spec/group") {
+            if meta::name(other) == meta::name(crd)
+                || other.pointer("/spec/group") != crd.pointer("/spec/group")
+            {
                 continue;
             }
             let owner = meta::name(other);
@@ -60,7 +62,12 @@ impl Taken {
         let mut conflict = None;
         let mut refuse = |reason: &'static str, name: &str| {
             let message = format!("{name:?} is already in use");
-            conflict = Some(Condition { kind: "NamesAccepted", status: false, reason, message });
+            conflict = Some(Condition {
+                kind: "NamesAccepted",
+                status: false,
+                reason,
+                message,
+            });
         };
         let fields = [
             ("plural", "PluralConflict", &self.resources),
@@ -168,7 +175,10 @@ mod tests {
         let accepted = accept(&crd("widgets", "Widget", "w"), &Taken::default(), now()).unwrap();
         assert!(is_true(&accepted, "NamesAccepted") && is_true(&accepted, "Established"));
         assert_eq!(accepted["status"]["acceptedNames"]["plural"], "widgets");
-        assert!(accept(&accepted, &Taken::default(), now()).is_none(), "nothing to write the second time");
+        assert!(
+            accept(&accepted, &Taken::default(), now()).is_none(),
+            "nothing to write the second time"
+        );
     }
 
     #[test]

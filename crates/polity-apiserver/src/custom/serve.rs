@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
 use polity_core::GroupVersionKind;
+use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
 use polity_merge::schema::{self, Schema};
 use polity_store::Revision;
 use serde_json::{Value, json};
@@ -57,7 +57,12 @@ impl CustomDef {
     }
 
     /// C11, C15, C16: the schema, then its rules unless the schema found what makes them meaningless.
-    pub fn validate(&self, schema: &Schema, object: &Value, live: Option<&Value>) -> Vec<FieldError> {
+    pub fn validate(
+        &self,
+        schema: &Schema,
+        object: &Value,
+        live: Option<&Value>,
+    ) -> Vec<FieldError> {
         let mut errors = match live {
             None => schema::validate(schema, object),
             Some(live) => schema::validate_update(schema, object, live),
@@ -116,25 +121,48 @@ pub struct ServeError {
 ///
 /// A kind that is served already from the same text is kept as it is: its compiled rules, and the
 /// watches that hang on it.
-pub fn resources(crd: &Value, revision: Revision, place: &Place<'_>) -> Result<Vec<Arc<ResourceDef>>, ServeError> {
+pub fn resources(
+    crd: &Value,
+    revision: Revision,
+    place: &Place<'_>,
+) -> Result<Vec<Arc<ResourceDef>>, ServeError> {
     if !conditions::is_true(crd, "NamesAccepted") {
         return Ok(Vec::new());
     }
     let source = source(crd);
     let group = crd["spec"]["group"].as_str().unwrap_or_default();
-    let plural = crd["status"]["acceptedNames"]["plural"].as_str().unwrap_or_default();
+    let plural = crd["status"]["acceptedNames"]["plural"]
+        .as_str()
+        .unwrap_or_default();
     definition::versions(crd)
         .filter(|version| version["served"] == true)
         .map(|version| {
             let name = version["name"].as_str().unwrap_or_default();
             let before = place.known.get(group, name, plural);
-            let same = before.and_then(|def| def.custom.as_ref()).filter(|custom| custom.source == source);
+            let same = before
+                .and_then(|def| def.custom.as_ref())
+                .filter(|custom| custom.source == source);
             match (before, same) {
-                (Some(def), Some(custom)) if custom.terminating == meta::is_deleting(crd) => Ok(def.clone()),
+                (Some(def), Some(custom)) if custom.terminating == meta::is_deleting(crd) => {
+                    Ok(def.clone())
+                }
                 // Its watches go on while its objects are deleted.
                 (_, same) => {
-                    let gone = same.map_or_else(|| place.shutdown.child_token(), |custom| custom.gone.clone());
-                    resource(crd, version, revision, Origin { source: source.clone(), gone }, place).map(Arc::new)
+                    let gone = same.map_or_else(
+                        || place.shutdown.child_token(),
+                        |custom| custom.gone.clone(),
+                    );
+                    resource(
+                        crd,
+                        version,
+                        revision,
+                        Origin {
+                            source: source.clone(),
+                            gone,
+                        },
+                        place,
+                    )
+                    .map(Arc::new)
                 }
             }
         })
@@ -148,16 +176,38 @@ fn source(crd: &Value) -> Value {
     })
 }
 
-fn resource(crd: &Value, version: &Value, revision: Revision, origin: Origin, place: &Place<'_>) -> Result<ResourceDef, ServeError> {
+fn resource(
+    crd: &Value,
+    version: &Value,
+    revision: Revision,
+    origin: Origin,
+    place: &Place<'_>,
+) -> Result<ResourceDef, ServeError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let spec = &crd["spec"];
     let names = &crd["status"]["acceptedNames"];
     let (group, version_name) = (text(&spec["group"]), text(&version["name"]));
-    let failed = |why: String| ServeError { definition: meta::name(crd).to_owned(), version: version_name.clone(), why };
-    let openapi = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-    let compiled = place.compiler.compile(openapi).map_err(|errors| failed(polity_core::field::join(&errors)))?;
-    let scale = version.pointer("/subresources/scale").map(scale_paths).transpose().map_err(failed)?;
-    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let failed = |why: String| ServeError {
+        definition: meta::name(crd).to_owned(),
+        version: version_name.clone(),
+        why,
+    };
+    let openapi = version
+        .pointer("/schema/openAPIV3Schema")
+        .unwrap_or(&Value::Null);
+    let compiled = place
+        .compiler
+        .compile(openapi)
+        .map_err(|errors| failed(polity_core::field::join(&errors)))?;
+    let scale = version
+        .pointer("/subresources/scale")
+        .map(scale_paths)
+        .transpose()
+        .map_err(failed)?;
+    let columns = version
+        .get("additionalPrinterColumns")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
     let table = CustomTable::new(columns).map_err(|error| failed(error.to_string()))?;
     let mut subresources = Vec::new();
     if version.pointer("/subresources/status").is_some() {
@@ -171,7 +221,10 @@ fn resource(crd: &Value, version: &Value, revision: Revision, origin: Origin, pl
     let selectable = version.get("selectableFields").and_then(Value::as_array);
     let custom = CustomDef {
         definition: meta::name(crd).to_owned(),
-        storage_api_version: format!("{group}/{}", definition::storage_version(crd).unwrap_or(&version_name)),
+        storage_api_version: format!(
+            "{group}/{}",
+            definition::storage_version(crd).unwrap_or(&version_name)
+        ),
         scale,
         table,
         deprecation_warning: deprecation(crd, version, &group, &version_name, &kind),
@@ -187,12 +240,25 @@ fn resource(crd: &Value, version: &Value, revision: Revision, origin: Origin, pl
         plural,
         singular: text(&names["singular"]),
         list_kind: text(&names["listKind"]),
-        scope: if spec["scope"] == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
-        short_names: meta::strings(names.get("shortNames")).into_iter().map(str::to_owned).collect(),
-        categories: meta::strings(names.get("categories")).into_iter().map(str::to_owned).collect(),
+        scope: if spec["scope"] == "Namespaced" {
+            Scope::Namespaced
+        } else {
+            Scope::Cluster
+        },
+        short_names: meta::strings(names.get("shortNames"))
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        categories: meta::strings(names.get("categories"))
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         subresources,
         generation: GenerationRule::Custom,
-        flags: KindFlags { update_needs_version: true, ..KindFlags::default() },
+        flags: KindFlags {
+            update_needs_version: true,
+            ..KindFlags::default()
+        },
         selectable_fields: selectable
             .into_iter()
             .flatten()
@@ -205,8 +271,14 @@ fn resource(crd: &Value, version: &Value, revision: Revision, origin: Origin, pl
 
 fn scale_paths(scale: &Value) -> Result<ScalePaths, String> {
     let path = |field: &str| -> Result<Vec<String>, String> {
-        let path: JsonPath = scale[field].as_str().unwrap_or_default().parse().map_err(|error| format!("{field}: {error}"))?;
-        let names = path.names().ok_or_else(|| format!("{field}: only names may stand in it"))?;
+        let path: JsonPath = scale[field]
+            .as_str()
+            .unwrap_or_default()
+            .parse()
+            .map_err(|error| format!("{field}: {error}"))?;
+        let names = path
+            .names()
+            .ok_or_else(|| format!("{field}: only names may stand in it"))?;
         Ok(names.into_iter().map(str::to_owned).collect())
     };
     Ok(ScalePaths {
@@ -219,16 +291,31 @@ fn scale_paths(scale: &Value) -> Result<ScalePaths, String> {
     })
 }
 
-fn deprecation(crd: &Value, version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
+fn deprecation(
+    crd: &Value,
+    version: &Value,
+    group: &str,
+    name: &str,
+    kind: &str,
+) -> Option<String> {
     if version["deprecated"] != true {
         return None;
     }
-    let own = version["deprecationWarning"].as_str().filter(|text| !text.is_empty());
+    let own = version["deprecationWarning"]
+        .as_str()
+        .filter(|text| !text.is_empty());
     if let Some(own) = own {
         return Some(own.to_owned());
     }
-    let served = definition::versions(crd).filter(|version| version["served"] == true && version["deprecated"] != true);
-    let newer = served.filter_map(|version| version["name"].as_str()).filter(|other| compare_versions(other, name).is_lt());
-    let hint = newer.min_by(|a, b| compare_versions(a, b)).map_or_else(String::new, |newest| format!("; use {group}/{newest} {kind}"));
+    let served = definition::versions(crd)
+        .filter(|version| version["served"] == true && version["deprecated"] != true);
+    let newer = served
+        .filter_map(|version| version["name"].as_str())
+        .filter(|other| compare_versions(other, name).is_lt());
+    let hint = newer
+        .min_by(|a, b| compare_versions(a, b))
+        .map_or_else(String::new, |newest| {
+            format!("; use {group}/{newest} {kind}")
+        });
     Some(format!("{group}/{name} {kind} is deprecated{hint}"))
 }

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::admission::{self, Host, Notes, Operation, Served, endpoints};
-use crate::auth::{Attributes, AuthorizationMode, Authorizer, Decision, Roles, UserInfo, service_account};
+use crate::auth::{
+    Attributes, AuthorizationMode, Authorizer, Decision, Roles, UserInfo, service_account,
+};
 use crate::cluster::Cluster;
 use crate::kinds::Subresource;
 use crate::object::meta;
@@ -24,17 +26,30 @@ pub struct Review<'a> {
 }
 
 /// Lets the mutating webhooks change an object.
-pub async fn mutate(call: &Call<'_>, review: &Review<'_>, object: &mut Value) -> Result<(), ApiError> {
+pub async fn mutate(
+    call: &Call<'_>,
+    review: &Review<'_>,
+    object: &mut Value,
+) -> Result<(), ApiError> {
     let webhooks = call.cluster.webhooks();
     if webhooks.is_empty() {
         return Ok(());
     }
     let shown = Shown::of(call, review, Some(object))?;
     let mut notes = Notes::default();
-    let mutated = webhooks.mutate(&EngineHost { call }, &shown.attributes(call), shown.object.clone(), &mut notes).await;
+    let mutated = webhooks
+        .mutate(
+            &EngineHost { call },
+            &shown.attributes(call),
+            shown.object.clone(),
+            &mut notes,
+        )
+        .await;
     tell(call, notes);
     let mutated = mutated?;
-    let Some(new) = mutated.object.filter(|_| mutated.changed) else { return Ok(()) };
+    let Some(new) = mutated.object.filter(|_| mutated.changed) else {
+        return Ok(());
+    };
     if call.subresource == Some(Subresource::Scale) {
         if let Some(changed) = call.scaled(object, &new)? {
             *object = changed;
@@ -47,14 +62,25 @@ pub async fn mutate(call: &Call<'_>, review: &Review<'_>, object: &mut Value) ->
 }
 
 /// Asks the validating webhooks about an object.
-pub async fn validate(call: &Call<'_>, review: &Review<'_>, object: &Value) -> Result<(), ApiError> {
+pub async fn validate(
+    call: &Call<'_>,
+    review: &Review<'_>,
+    object: &Value,
+) -> Result<(), ApiError> {
     let webhooks = call.cluster.webhooks();
     if webhooks.is_empty() {
         return Ok(());
     }
     let shown = Shown::of(call, review, Some(object))?;
     let mut notes = Notes::default();
-    let verdict = webhooks.validate(&EngineHost { call }, &shown.attributes(call), shown.object.as_ref(), &mut notes).await;
+    let verdict = webhooks
+        .validate(
+            &EngineHost { call },
+            &shown.attributes(call),
+            shown.object.as_ref(),
+            &mut notes,
+        )
+        .await;
     tell(call, notes);
     verdict
 }
@@ -65,11 +91,18 @@ pub async fn delete(call: &Call<'_>, review: &Review<'_>, options: &Value) -> Re
     if webhooks.is_empty() {
         return Ok(());
     }
-    let shown = Shown { options: options.clone(), ..Shown::of(call, review, None)? };
+    let shown = Shown {
+        options: options.clone(),
+        ..Shown::of(call, review, None)?
+    };
     let (host, attributes) = (EngineHost { call }, shown.attributes(call));
     let mut notes = Notes::default();
     let verdict = match webhooks.mutate(&host, &attributes, None, &mut notes).await {
-        Ok(_) => webhooks.validate(&host, &attributes, None, &mut notes).await,
+        Ok(_) => {
+            webhooks
+                .validate(&host, &attributes, None, &mut notes)
+                .await
+        }
         Err(error) => Err(error),
     };
     tell(call, notes);
@@ -99,7 +132,13 @@ impl Shown {
     fn of(call: &Call<'_>, review: &Review<'_>, object: Option<&Value>) -> Result<Self, ApiError> {
         let is_scale = call.subresource == Some(Subresource::Scale);
         // Whoever scales writes a Scale, and that is what hooks are shown.
-        let view = |value: &Value| if is_scale { call.scale_of(value) } else { Ok(value.clone()) };
+        let view = |value: &Value| {
+            if is_scale {
+                call.scale_of(value)
+            } else {
+                Ok(value.clone())
+            }
+        };
         let name = match object.map(meta::name) {
             Some(name) if call.name.is_empty() => name.to_owned(),
             _ => call.name.to_owned(),
@@ -115,9 +154,17 @@ impl Shown {
         options["apiVersion"] = json!("meta.k8s.io/v1");
         Ok(Self {
             operation: review.operation,
-            kind: if is_scale { GroupVersionKind::new("autoscaling", "v1", "Scale") } else { call.def.gvk.clone() },
+            kind: if is_scale {
+                GroupVersionKind::new("autoscaling", "v1", "Scale")
+            } else {
+                call.def.gvk.clone()
+            },
             resource: call.def.gvr(),
-            namespace: if is_namespace { name.clone() } else { call.namespace.to_owned() },
+            namespace: if is_namespace {
+                name.clone()
+            } else {
+                call.namespace.to_owned()
+            },
             name,
             object: object.map(view).transpose()?,
             old: review.old.map(view).transpose()?,
@@ -153,43 +200,82 @@ impl Host for EngineHost<'_> {
     }
 
     fn equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Vec<Served> {
-        let Some(def) = self.call.registry.get(&resource.group, &resource.version, &resource.resource) else { return Vec::new() };
+        let Some(def) =
+            self.call
+                .registry
+                .get(&resource.group, &resource.version, &resource.resource)
+        else {
+            return Vec::new();
+        };
         self.call
             .registry
             .siblings(def)
             .chain(std::iter::once(def))
             .map(|def| Served {
                 resource: def.gvr(),
-                kind: if subresource == "scale" { GroupVersionKind::new("autoscaling", "v1", "Scale") } else { def.gvk.clone() },
+                kind: if subresource == "scale" {
+                    GroupVersionKind::new("autoscaling", "v1", "Scale")
+                } else {
+                    def.gvk.clone()
+                },
             })
             .collect()
     }
 
-    fn endpoints(&self, namespace: &str, service: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    fn endpoints(
+        &self,
+        namespace: &str,
+        service: &str,
+        port: u16,
+    ) -> Result<Vec<SocketAddr>, String> {
         let cluster = self.call.cluster;
         let found = parsed(cluster, "services", namespace, service);
         let snapshot = cluster.store().current();
         let slices: Vec<Value> = snapshot
             .range("endpointslices.discovery.k8s.io", Some(namespace), None)
-            .filter(|slice| slice.index.labels.get("kubernetes.io/service-name").is_some_and(|name| name == service))
+            .filter(|slice| {
+                slice
+                    .index
+                    .labels
+                    .get("kubernetes.io/service-name")
+                    .is_some_and(|name| name == service)
+            })
             .filter_map(|slice| serde_json::from_slice(&slice.bytes).ok())
             .collect();
         endpoints::resolve(service, found.as_ref(), &slices, port)
     }
 
-    fn accept_patched(&self, kind: &GroupVersionKind, mut object: Value) -> Result<Value, ApiError> {
-        let def = self.call.registry.of_kind(&kind.group, &kind.kind).filter(|def| def.gvk.version == kind.version);
+    fn accept_patched(
+        &self,
+        kind: &GroupVersionKind,
+        mut object: Value,
+    ) -> Result<Value, ApiError> {
+        let def = self
+            .call
+            .registry
+            .of_kind(&kind.group, &kind.kind)
+            .filter(|def| def.gvk.version == kind.version);
         let def = def.or_else(|| (self.call.def.gvk == *kind).then_some(&self.call.def));
-        let Some(def) = def.cloned() else { return Ok(object) };
-        let call = Call { def, ..self.call.clone() };
+        let Some(def) = def.cloned() else {
+            return Ok(object);
+        };
+        let call = Call {
+            def,
+            ..self.call.clone()
+        };
         polity_merge::schema::prune(&call.def.schema, &mut object);
-        call.check_types(&object).map_err(|error| ApiError::internal(error.message))?;
+        call.check_types(&object)
+            .map_err(|error| ApiError::internal(error.message))?;
         call.default(&mut object);
         Ok(object)
     }
 
     fn authorizer(&self, user: &UserInfo) -> Arc<dyn polity_cel::Authorizer> {
-        Arc::new(Rights { mode: self.call.cluster.authorization(), roles: self.call.cluster.roles(), user: user.clone() })
+        Arc::new(Rights {
+            mode: self.call.cluster.authorization(),
+            roles: self.call.cluster.roles(),
+            user: user.clone(),
+        })
     }
 }
 
@@ -213,14 +299,43 @@ impl polity_cel::Authorizer for Rights {
         });
         let user = account.as_ref().unwrap_or(&self.user);
         let attributes = match &query.target {
-            AccessTarget::Path(path) => Attributes::NonResource { verb: &query.verb, path },
-            AccessTarget::Resource { group, resource, subresource, namespace, name, .. } => {
-                Attributes::Resource { verb: &query.verb, group, version: "*", resource, subresource, name, namespace }
-            }
+            AccessTarget::Path(path) => Attributes::NonResource {
+                verb: &query.verb,
+                path,
+            },
+            AccessTarget::Resource {
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+                ..
+            } => Attributes::Resource {
+                verb: &query.verb,
+                group,
+                version: "*",
+                resource,
+                subresource,
+                name,
+                namespace,
+            },
         };
-        match (Authorizer { mode: self.mode, roles: &self.roles }).decide(user, &attributes) {
-            Decision::Allow { reason } => AccessDecision { allowed: true, reason, error: None },
-            Decision::NoOpinion { reason } => AccessDecision { allowed: false, reason, error: None },
+        match (Authorizer {
+            mode: self.mode,
+            roles: &self.roles,
+        })
+        .decide(user, &attributes)
+        {
+            Decision::Allow { reason } => AccessDecision {
+                allowed: true,
+                reason,
+                error: None,
+            },
+            Decision::NoOpinion { reason } => AccessDecision {
+                allowed: false,
+                reason,
+                error: None,
+            },
         }
     }
 }

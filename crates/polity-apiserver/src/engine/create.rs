@@ -23,12 +23,24 @@ impl Call<'_> {
         let mut object = body.value;
         self.settle_identity(&mut object)?;
         self.check_types(&object)?;
-        self.drop_unknown(&mut object, &body.duplicates, options.field_validation, BodyKind::Object)?;
+        self.drop_unknown(
+            &mut object,
+            &body.duplicates,
+            options.field_validation,
+            BodyKind::Object,
+        )?;
         if !meta::resource_version(&object).is_empty() {
-            return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::unexpected(
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         if object.get("metadata").is_some() {
-            for field in ["managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            for field in [
+                "managedFields",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+                "selfLink",
+            ] {
                 meta::of_mut(&mut object).remove(field);
             }
         }
@@ -39,7 +51,11 @@ impl Call<'_> {
 
     /// Records who owns which field of a write that is no apply (S12).
     pub fn track(&self, live: Option<&Value>, object: &mut Value, options: &WriteOptions) {
-        let blank = if live.is_none() { normalise::blank(&self.def.gvk) } else { None };
+        let blank = if live.is_none() {
+            normalise::blank(&self.def.gvk)
+        } else {
+            None
+        };
         apply::track_update(apply::UpdateInput {
             schema: &self.def.schema,
             live,
@@ -54,25 +70,51 @@ impl Call<'_> {
     }
 
     pub fn manager<'o>(&'o self, options: &'o WriteOptions) -> &'o str {
-        if options.field_manager.is_empty() { &self.default_manager } else { &options.field_manager }
+        if options.field_manager.is_empty() {
+            &self.default_manager
+        } else {
+            &options.field_manager
+        }
     }
 
     /// Creates an object whose defaults are set and whose field owners are recorded.
-    pub async fn create_tracked(&self, mut object: Value, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub async fn create_tracked(
+        &self,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Written, ApiError> {
         special::check_namespace(self, meta::name(&object))?;
-        if self.def.custom.as_ref().is_some_and(|custom| custom.is_terminating()) {
+        if self
+            .def
+            .custom
+            .as_ref()
+            .is_some_and(|custom| custom.is_terminating())
+        {
             let why = "create not allowed while custom resource definition is terminating";
-            return Err(ApiError::forbidden(self.def.resource_name(), meta::name(&object), why));
+            return Err(ApiError::forbidden(
+                self.def.resource_name(),
+                meta::name(&object),
+                why,
+            ));
         }
-        let review = admit::Review { operation: Operation::Create, options, old: None };
+        let review = admit::Review {
+            operation: Operation::Create,
+            options,
+            old: None,
+        };
         admit::mutate(self, &review, &mut object).await?;
         self.drop_duplicate_owners(&mut object);
-        let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
+        let generated =
+            meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         let prefix = meta::text(&object, "generateName").to_owned();
         for _ in 0..NAME_ATTEMPTS {
             if generated {
                 let random = Uuid::new_v4().as_u128() as u64;
-                meta::set(&mut object, "name", json!(meta::generate_name(&prefix, random)));
+                meta::set(
+                    &mut object,
+                    "name",
+                    json!(meta::generate_name(&prefix, random)),
+                );
             }
             match self.create_named(object.clone(), &review).await {
                 Err(error) if generated && error.reason == "AlreadyExists" => {}
@@ -86,7 +128,11 @@ impl Call<'_> {
         Err(error)
     }
 
-    async fn create_named(&self, mut object: Value, review: &admit::Review<'_>) -> Result<Written, ApiError> {
+    async fn create_named(
+        &self,
+        mut object: Value,
+        review: &admit::Review<'_>,
+    ) -> Result<Written, ApiError> {
         self.stamp_new(&mut object);
         special::complete_new(self, &mut object)?;
         self.validate(&object, None)?;
@@ -100,11 +146,21 @@ impl Call<'_> {
             return Ok(Written::Dry(object));
         }
         self.def.to_storage(&mut object);
-        let payload = encode::payload(object.as_object().expect("identity settled: it is an object"));
-        let write = Write { key, expect: Expect::Absent, change: Change::Put(payload) };
+        let payload = encode::payload(
+            object
+                .as_object()
+                .expect("identity settled: it is an object"),
+        );
+        let write = Write {
+            key,
+            expect: Expect::Absent,
+            change: Change::Put(payload),
+        };
         match self.cluster.commit(write).await {
             Ok(stored) => Ok(Written::Stored(stored)),
-            Err(CommitError::Exists { current }) => Err(self.exists(current.index.is_deleting(), meta::name(&object))),
+            Err(CommitError::Exists { current }) => {
+                Err(self.exists(current.index.is_deleting(), meta::name(&object)))
+            }
             Err(error) => Err(commit_failed(&error)),
         }
     }
@@ -134,11 +190,19 @@ impl Call<'_> {
 /// A commit that failed for a reason that is not the client's.
 pub fn commit_failed(error: &CommitError<crate::object::index::ObjectIndex>) -> ApiError {
     match error {
-        CommitError::Full { .. } => {
-            ApiError::new(http::StatusCode::INSUFFICIENT_STORAGE, "InsufficientStorage", format!("the write was refused: {error}"))
+        CommitError::Full { .. } => ApiError::new(
+            http::StatusCode::INSUFFICIENT_STORAGE,
+            "InsufficientStorage",
+            format!("the write was refused: {error}"),
+        ),
+        CommitError::Closed => ApiError::new(
+            http::StatusCode::SERVICE_UNAVAILABLE,
+            "ServiceUnavailable",
+            "the server is shutting down",
+        ),
+        CommitError::ValueTooLarge { .. } | CommitError::KeyTooLong { .. } => {
+            ApiError::too_large(error.to_string())
         }
-        CommitError::Closed => ApiError::new(http::StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "the server is shutting down"),
-        CommitError::ValueTooLarge { .. } | CommitError::KeyTooLong { .. } => ApiError::too_large(error.to_string()),
         _ => ApiError::internal(error),
     }
 }

@@ -45,9 +45,14 @@ impl DeleteOptions {
     pub fn parse(body: Option<&Value>, query: &Query) -> Result<Self, ApiError> {
         let from_query = || {
             let mut value = json!({});
-            for key in ["propagationPolicy", "gracePeriodSeconds", "orphanDependents"] {
+            for key in [
+                "propagationPolicy",
+                "gracePeriodSeconds",
+                "orphanDependents",
+            ] {
                 if query.has(key) {
-                    value[key] = serde_json::from_str(query.get(key)).unwrap_or_else(|_| json!(query.get(key)));
+                    value[key] = serde_json::from_str(query.get(key))
+                        .unwrap_or_else(|_| json!(query.get(key)));
                 }
             }
             if !value["gracePeriodSeconds"].is_null() {
@@ -71,17 +76,33 @@ impl DeleteOptions {
 
     fn from_value(mut value: Value) -> Result<Self, ApiError> {
         if !value.is_object() {
-            return Err(ApiError::bad_request("the body of a delete must be DeleteOptions"));
+            return Err(ApiError::bad_request(
+                "the body of a delete must be DeleteOptions",
+            ));
         }
-        if let Some(kind) = value.get("kind").and_then(Value::as_str).filter(|kind| !matches!(*kind, "" | "DeleteOptions")) {
-            let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-            return Err(ApiError::bad_request(format!("no kind {kind:?} is registered for version {version:?}")));
+        if let Some(kind) = value
+            .get("kind")
+            .and_then(Value::as_str)
+            .filter(|kind| !matches!(*kind, "" | "DeleteOptions"))
+        {
+            let version = value
+                .get("apiVersion")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            return Err(ApiError::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?}"
+            )));
         }
         let mut errors = Vec::new();
         let dry_run = match value.get("dryRun") {
             None | Some(Value::Null) => false,
             Some(list) => {
-                let values: Vec<String> = list.as_array().into_iter().flatten().map(|v| v.as_str().unwrap_or_default().to_owned()).collect();
+                let values: Vec<String> = list
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|v| v.as_str().unwrap_or_default().to_owned())
+                    .collect();
                 check_dry_run(&values, &mut errors)
             }
         };
@@ -100,23 +121,51 @@ impl DeleteOptions {
             errors.push(FieldError::invalid(&field, &json!(policy), detail));
         }
         let propagation = match policy {
-            None => orphan_dependents.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background }),
+            None => orphan_dependents.map(|orphan| {
+                if orphan {
+                    Propagation::Orphan
+                } else {
+                    Propagation::Background
+                }
+            }),
             Some("Orphan") => Some(Propagation::Orphan),
             Some("Background") => Some(Propagation::Background),
             Some("Foreground") => Some(Propagation::Foreground),
             Some(other) => {
-                errors.push(FieldError::not_supported(&field, &json!(other), &["Foreground", "Background", "Orphan", "nil"]));
+                errors.push(FieldError::not_supported(
+                    &field,
+                    &json!(other),
+                    &["Foreground", "Background", "Orphan", "nil"],
+                ));
                 None
             }
         };
         if !errors.is_empty() {
-            return Err(ApiError::invalid("DeleteOptions", "meta.k8s.io", "", &errors));
+            return Err(ApiError::invalid(
+                "DeleteOptions",
+                "meta.k8s.io",
+                "",
+                &errors,
+            ));
         }
-        let precondition = |key: &str| value.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).map(str::to_owned);
+        let precondition = |key: &str| {
+            value
+                .pointer(&format!("/preconditions/{key}"))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
         value["kind"] = json!("DeleteOptions");
         value["apiVersion"] = json!("meta.k8s.io/v1");
-        Ok(Self { grace_period_seconds: grace, uid, resource_version, propagation, orphan_dependents, dry_run, value })
+        Ok(Self {
+            grace_period_seconds: grace,
+            uid,
+            resource_version,
+            propagation,
+            orphan_dependents,
+            dry_run,
+            value,
+        })
     }
 }
 
@@ -133,7 +182,11 @@ impl Deleted {
     /// E8
     pub fn code(&self, options: &DeleteOptions) -> StatusCode {
         let accepted = !self.gone && options.orphan_dependents == Some(false);
-        if accepted { StatusCode::ACCEPTED } else { StatusCode::OK }
+        if accepted {
+            StatusCode::ACCEPTED
+        } else {
+            StatusCode::OK
+        }
     }
 }
 
@@ -145,42 +198,94 @@ impl Call<'_> {
             let live = self.value(&stored);
             self.check_preconditions(&stored, options)?;
             special::may_delete(self)?;
-            let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::internal() };
-            let review = admit::Review { operation: Operation::Delete, options: &write_options, old: Some(&live) };
+            let write_options = WriteOptions {
+                dry_run: options.dry_run,
+                ..WriteOptions::internal()
+            };
+            let review = admit::Review {
+                operation: Operation::Delete,
+                options: &write_options,
+                old: Some(&live),
+            };
             admit::delete(self, &review, &options.value).await?;
             let (next, gone) = self.deletion_step(&live, options);
             if options.dry_run || (!gone && next == live) {
                 return Ok(Deleted { object: next, gone });
             }
             match self.commit_deletion(&stored, next, gone).await {
-                Ok(stored) => return Ok(Deleted { object: self.value(&stored), gone }),
-                Err(CommitError::Changed { current: None, .. } | CommitError::Missing { .. }) => return Err(self.not_found()),
+                Ok(stored) => {
+                    return Ok(Deleted {
+                        object: self.value(&stored),
+                        gone,
+                    });
+                }
+                Err(CommitError::Changed { current: None, .. } | CommitError::Missing { .. }) => {
+                    return Err(self.not_found());
+                }
                 Err(CommitError::Changed { .. }) => {}
                 Err(error) => return Err(commit_failed(&error)),
             }
         }
     }
 
-    async fn commit_deletion(&self, stored: &Stored, mut next: Value, gone: bool) -> Result<Stored, CommitError<crate::object::index::ObjectIndex>> {
+    async fn commit_deletion(
+        &self,
+        stored: &Stored,
+        mut next: Value,
+        gone: bool,
+    ) -> Result<Stored, CommitError<crate::object::index::ObjectIndex>> {
         self.def.to_storage(&mut next);
         let payload = encode::payload(next.as_object().expect("a stored object is an object"));
-        let change = if gone { Change::Delete(payload) } else { Change::Put(payload) };
-        self.cluster.commit(Write { key: self.key(), expect: Expect::Exactly(stored.revision), change }).await
+        let change = if gone {
+            Change::Delete(payload)
+        } else {
+            Change::Put(payload)
+        };
+        self.cluster
+            .commit(Write {
+                key: self.key(),
+                expect: Expect::Exactly(stored.revision),
+                change,
+            })
+            .await
     }
 
     /// E7
-    fn check_preconditions(&self, stored: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
+    fn check_preconditions(
+        &self,
+        stored: &Stored,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
         let conflict = |what: &str, given: &str, found: &str, hint: &str| {
-            let why = format!("the {what} in the precondition ({given}) does not match the {what} in record ({found}). {hint}");
-            let kind = ResourceName { group: &self.def.gvk.group, plural: &self.def.gvk.kind };
+            let why = format!(
+                "the {what} in the precondition ({given}) does not match the {what} in record ({found}). {hint}"
+            );
+            let kind = ResourceName {
+                group: &self.def.gvk.group,
+                plural: &self.def.gvk.kind,
+            };
             Err(ApiError::conflict(kind, self.name, &why))
         };
-        if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != stored.index.uid) {
-            return conflict("UID", uid, &stored.index.uid, "The object might have been deleted and then recreated");
+        if let Some(uid) = options
+            .uid
+            .as_deref()
+            .filter(|uid| *uid != stored.index.uid)
+        {
+            return conflict(
+                "UID",
+                uid,
+                &stored.index.uid,
+                "The object might have been deleted and then recreated",
+            );
         }
         let version = stored.revision.to_string();
         match options.resource_version.as_deref() {
-            Some(given) if given != version => conflict("ResourceVersion", given, &version, "The object might have been modified"),
+            Some(given) if given != version => conflict(
+                "ResourceVersion",
+                given,
+                &version,
+                "The object might have been modified",
+            ),
             _ => Ok(()),
         }
     }
@@ -191,14 +296,17 @@ impl Call<'_> {
         set_deletion_finalizers(&mut next, options.propagation);
         let grace = special::grace_seconds(&self.def, live, options.grace_period_seconds);
         let already = meta::is_deleting(live);
-        let pending = !meta::finalizers(&next).is_empty() || special::holds_deletion(&self.def, live);
+        let pending =
+            !meta::finalizers(&next).is_empty() || special::holds_deletion(&self.def, live);
         if grace == 0 && !pending {
             if already || special::says_goodbye(&self.def) {
                 self.mark_deleted(live, &mut next, 0);
             }
             return (next, true);
         }
-        let was = meta::of(live).get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+        let was = meta::of(live)
+            .get("deletionGracePeriodSeconds")
+            .and_then(Value::as_i64);
         // A later delete may only shorten the grace.
         if !already || was.is_some_and(|was| grace < was) {
             self.mark_deleted(live, &mut next, grace);
@@ -209,7 +317,10 @@ impl Call<'_> {
 
     /// M6, G3: when an object goes, and for how long it has been asked to take.
     fn mark_deleted(&self, live: &Value, next: &mut Value, grace: i64) {
-        let at = self.now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(self.now);
+        let at = self
+            .now
+            .checked_add(SignedDuration::from_secs(grace))
+            .unwrap_or(self.now);
         meta::set(next, "deletionTimestamp", json!(meta::time(at)));
         if !special::shows_grace(&self.def) {
             return;
@@ -221,7 +332,11 @@ impl Call<'_> {
     }
 
     /// L15: deletes what a list would show, one by one; the answer is that list.
-    pub async fn delete_collection(&self, list: &ListOptions, options: &DeleteOptions) -> Result<Page, ApiError> {
+    pub async fn delete_collection(
+        &self,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<Page, ApiError> {
         let page = self.list(list).await?;
         for stored in &page.items {
             let one = self.on(&stored.key.namespace, &stored.key.name);
@@ -237,8 +352,14 @@ impl Call<'_> {
 
 /// G5
 fn set_deletion_finalizers(object: &mut Value, propagation: Option<Propagation>) {
-    let Some(propagation) = propagation else { return };
-    let mut finalizers: Vec<String> = meta::finalizers(object).into_iter().filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).map(str::to_owned).collect();
+    let Some(propagation) = propagation else {
+        return;
+    };
+    let mut finalizers: Vec<String> = meta::finalizers(object)
+        .into_iter()
+        .filter(|f| !matches!(*f, ORPHAN | FOREGROUND))
+        .map(str::to_owned)
+        .collect();
     match propagation {
         Propagation::Orphan => finalizers.push(ORPHAN.into()),
         Propagation::Foreground => finalizers.push(FOREGROUND.into()),
@@ -259,10 +380,26 @@ mod tests {
     #[test]
     fn g1_policies_and_their_old_form() {
         assert_eq!(parse(json!({})).unwrap().propagation, None);
-        assert_eq!(parse(json!({"propagationPolicy": "Foreground"})).unwrap().propagation, Some(Propagation::Foreground));
-        assert_eq!(parse(json!({"orphanDependents": true})).unwrap().propagation, Some(Propagation::Orphan));
-        assert_eq!(parse(json!({"orphanDependents": true, "propagationPolicy": "Orphan"})).unwrap_err(), 422);
-        assert_eq!(parse(json!({"propagationPolicy": "Sideways"})).unwrap_err(), 422);
+        assert_eq!(
+            parse(json!({"propagationPolicy": "Foreground"}))
+                .unwrap()
+                .propagation,
+            Some(Propagation::Foreground)
+        );
+        assert_eq!(
+            parse(json!({"orphanDependents": true}))
+                .unwrap()
+                .propagation,
+            Some(Propagation::Orphan)
+        );
+        assert_eq!(
+            parse(json!({"orphanDependents": true, "propagationPolicy": "Orphan"})).unwrap_err(),
+            422
+        );
+        assert_eq!(
+            parse(json!({"propagationPolicy": "Sideways"})).unwrap_err(),
+            422
+        );
         assert_eq!(parse(json!({"dryRun": ["Some"]})).unwrap_err(), 422);
         assert!(parse(json!({"dryRun": ["All"]})).unwrap().dry_run);
         assert_eq!(parse(json!([])).unwrap_err(), 400);

@@ -37,15 +37,23 @@ impl Call<'_> {
     }
 
     /// L6: the snapshot the version parameters ask for.
-    async fn snapshot(&self, options: &ListOptions, token: Option<&Token>) -> Result<Snapshot<ObjectIndex>, ApiError> {
+    async fn snapshot(
+        &self,
+        options: &ListOptions,
+        token: Option<&Token>,
+    ) -> Result<Snapshot<ObjectIndex>, ApiError> {
         let store = self.cluster.store();
         if let Some(token) = token {
             if !matches!(options.resource_version.as_str(), "" | "0") {
-                return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(ApiError::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
             }
             return match token.revision {
                 None => Ok(store.current()),
-                Some(revision) => store.at_bucket(&self.def.bucket, Revision(revision)).map_err(|error| expired_token(&error, token)),
+                Some(revision) => store
+                    .at_bucket(&self.def.bucket, Revision(revision))
+                    .map_err(|error| expired_token(&error, token)),
             };
         }
         let Some(wanted) = options.version_number()?.filter(|number| *number > 0) else {
@@ -59,7 +67,9 @@ impl Call<'_> {
             VersionMatch::Unset => options.limit > 0,
         };
         if exact {
-            store.at_bucket(&self.def.bucket, wanted).map_err(|error| expired(&error, wanted))
+            store
+                .at_bucket(&self.def.bucket, wanted)
+                .map_err(|error| expired(&error, wanted))
         } else {
             Ok(store.current())
         }
@@ -71,7 +81,10 @@ impl Call<'_> {
         if store.current().revision() >= wanted {
             return Ok(());
         }
-        if tokio::time::timeout(FUTURE_PATIENCE, store.wait_for(wanted)).await.is_ok() {
+        if tokio::time::timeout(FUTURE_PATIENCE, store.wait_for(wanted))
+            .await
+            .is_ok()
+        {
             return Ok(());
         }
         let newest = store.current().revision();
@@ -81,15 +94,35 @@ impl Call<'_> {
             message: "Too large resource version".into(),
             field: String::new(),
         };
-        let error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {why}"));
-        Err(error.with_details(Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() }))
+        let error = ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            format!("Timeout: {why}"),
+        );
+        Err(error.with_details(Details {
+            causes: vec![cause],
+            retry_after_seconds: 1,
+            ..Details::default()
+        }))
     }
 
-    fn page(&self, snapshot: &Snapshot<ObjectIndex>, selection: &Selection, limit: u64, token: Option<&Token>) -> Page {
+    fn page(
+        &self,
+        snapshot: &Snapshot<ObjectIndex>,
+        selection: &Selection,
+        limit: u64,
+        token: Option<&Token>,
+    ) -> Page {
         let namespace = (!self.namespace.is_empty()).then_some(self.namespace);
         let after = token.map(|token| (token.namespace.as_str(), token.name.as_str()));
-        let limit = if limit == 0 { usize::MAX } else { limit as usize };
-        let mut all = snapshot.range(&self.def.bucket, namespace, after).filter(|stored| selection.matches(stored));
+        let limit = if limit == 0 {
+            usize::MAX
+        } else {
+            limit as usize
+        };
+        let mut all = snapshot
+            .range(&self.def.bucket, namespace, after)
+            .filter(|stored| selection.matches(stored));
         let mut items: Vec<Stored> = Vec::new();
         while items.len() < limit {
             match all.next() {
@@ -97,7 +130,13 @@ impl Call<'_> {
                 None => break,
             }
         }
-        let more = if items.len() < limit { 0 } else if selection.is_everything() { all.count() } else { usize::from(all.next().is_some()) };
+        let more = if items.len() < limit {
+            0
+        } else if selection.is_everything() {
+            all.count()
+        } else {
+            usize::from(all.next().is_some())
+        };
         let continue_token = items.last().filter(|_| more > 0).map(|last| {
             Token {
                 revision: Some(snapshot.revision().0),
@@ -106,28 +145,39 @@ impl Call<'_> {
             }
             .encode()
         });
-        let remaining = (continue_token.is_some() && selection.is_everything()).then_some(more as u64);
-        Page { items, revision: snapshot.revision(), continue_token, remaining }
+        let remaining =
+            (continue_token.is_some() && selection.is_everything()).then_some(more as u64);
+        Page {
+            items,
+            revision: snapshot.revision(),
+            continue_token,
+            remaining,
+        }
     }
 }
 
 fn expired(error: &HistoryError, wanted: Revision) -> ApiError {
     match error {
-        HistoryError::Compacted { oldest } => {
-            ApiError::expired(format!("The resourceVersion for the provided list is too old: {wanted} (oldest kept: {oldest})"))
-        }
-        HistoryError::Future { newest } => {
-            ApiError::timeout(&format!("Too large resource version: {wanted}, current: {newest}"))
-        }
+        HistoryError::Compacted { oldest } => ApiError::expired(format!(
+            "The resourceVersion for the provided list is too old: {wanted} (oldest kept: {oldest})"
+        )),
+        HistoryError::Future { newest } => ApiError::timeout(&format!(
+            "Too large resource version: {wanted}, current: {newest}"
+        )),
     }
 }
 
 /// L9: the answer to an expired token holds one that goes on from the same key in the newest snapshot.
 fn expired_token(error: &HistoryError, token: &Token) -> ApiError {
     match error {
-        HistoryError::Future { .. } => ApiError::bad_request("continue key is not valid: it names a version that does not exist yet"),
+        HistoryError::Future { .. } => ApiError::bad_request(
+            "continue key is not valid: it names a version that does not exist yet",
+        ),
         HistoryError::Compacted { .. } => {
-            let fresh = Token { revision: None, ..token.clone() };
+            let fresh = Token {
+                revision: None,
+                ..token.clone()
+            };
             let mut error = ApiError::expired(
                 "The provided continue parameter is too old to display a consistent list result. You can start a new list \
                  without the continue parameter, or use the continue token in this response to retrieve the remainder of the \

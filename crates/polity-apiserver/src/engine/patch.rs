@@ -35,24 +35,40 @@ impl PatchKind {
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
-            _ => Err(ApiError::bare(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")),
+            _ => Err(ApiError::bare(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UnsupportedMediaType",
+                "415: Unsupported Media Type",
+            )),
         }
     }
 }
 
 impl Call<'_> {
     /// Patches the object this call names; an apply may create it.
-    pub async fn patch(&self, kind: PatchKind, body: &[u8], options: &WriteOptions) -> Result<Updated, ApiError> {
+    pub async fn patch(
+        &self,
+        kind: PatchKind,
+        body: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Updated, ApiError> {
         if kind == PatchKind::Apply {
             return self.apply(body, options).await;
         }
         if options.force.is_some() {
             let field = FieldPath::of("force");
             let error = FieldError::forbidden(&field, "may not be specified for non-apply patch");
-            return Err(ApiError::invalid("PatchOptions", "meta.k8s.io", "", &[error]));
+            return Err(ApiError::invalid(
+                "PatchOptions",
+                "meta.k8s.io",
+                "",
+                &[error],
+            ));
         }
         let document = match body::json(body) {
-            Err(_) if kind == PatchKind::Merge => return Err(ApiError::bad_request("invalid JSON patch")),
+            Err(_) if kind == PatchKind::Merge => {
+                return Err(ApiError::bad_request("invalid JSON patch"));
+            }
             other => other?,
         };
         let target = match kind {
@@ -61,7 +77,9 @@ impl Call<'_> {
         };
         if document.value.is_array() != (kind == PatchKind::Json) {
             let found = decode::kind_of(&document.value);
-            return Err(ApiError::bad_request(format!("error decoding patch: json: cannot unmarshal {found} into Go value of type {target}")));
+            return Err(ApiError::bad_request(format!(
+                "error decoding patch: json: cannot unmarshal {found} into Go value of type {target}"
+            )));
         }
         if kind == PatchKind::Merge && document.value.is_null() {
             return Err(ApiError::bad_request("Invalid JSON Patch"));
@@ -98,20 +116,21 @@ impl Call<'_> {
                 patch::merge_patch(&mut new, document);
                 Ok(new)
             }
-            PatchKind::Strategic => {
-                patch::strategic(&self.def.schema, live, document).map_err(|error| ApiError::unexpected(error.to_string()))
-            }
+            PatchKind::Strategic => patch::strategic(&self.def.schema, live, document)
+                .map_err(|error| ApiError::unexpected(error.to_string())),
             PatchKind::Apply => unreachable!("apply has its own path"),
         }
     }
 
     /// A patch makes nothing else of an object.
     fn check_patched_type(&self, new: &Value) -> Result<(), ApiError> {
-        let unchanged = new["kind"] == self.def.gvk.kind.as_str() && new["apiVersion"] == self.def.gvk.api_version().as_str();
+        let unchanged = new["kind"] == self.def.gvk.kind.as_str()
+            && new["apiVersion"] == self.def.gvk.api_version().as_str();
         if unchanged || self.def.is_custom() {
             return Ok(());
         }
-        self.settle_identity(&mut new.clone()).map_err(|error| invalid_patch(new, &error.message))
+        self.settle_identity(&mut new.clone())
+            .map_err(|error| invalid_patch(new, &error.message))
     }
 
     /// M1: a patch that changes the uid is invalid, where a PUT would be a conflict.
@@ -127,11 +146,26 @@ impl Call<'_> {
 
     async fn apply(&self, body: &[u8], options: &WriteOptions) -> Result<Updated, ApiError> {
         let document = self.apply_document(body, options)?;
+        let first = self.apply_once(&document, options).await;
+        match first {
+            // Somebody else created it in between: then there is something to merge into.
+            Err(error) if error.reason == "AlreadyExists" => {
+                self.apply_once(&document, options).await
+            }
+            other => other,
+        }
+    }
+
+    async fn apply_once(
+        &self,
+        document: &Value,
+        options: &WriteOptions,
+    ) -> Result<Updated, ApiError> {
         let exists = self.cluster.store().current().get(&self.key()).is_some();
         if exists {
             let written = self
                 .change_with(options, |live| {
-                    let merged = self.merge_applied(Some(live), &document, options)?;
+                    let merged = self.merge_applied(Some(live), document, options)?;
                     Ok(Some(self.complete_applied(merged)))
                 })
                 .await?;
@@ -140,13 +174,19 @@ impl Call<'_> {
         if self.subresource.is_some() {
             return Err(self.not_found());
         }
-        let uid = meta::uid(&document);
+        let uid = meta::uid(document);
         if !uid.is_empty() {
-            let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-            return Err(ApiError::conflict(self.def.resource_name(), self.name, &why));
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(ApiError::conflict(
+                self.def.resource_name(),
+                self.name,
+                &why,
+            ));
         }
         special::authorize_create(self)?;
-        let merged = self.merge_applied(None, &document, options)?;
+        let merged = self.merge_applied(None, document, options)?;
         let mut object = self.complete_applied(merged);
         self.settle_identity(&mut object)?;
         meta::of_mut(&mut object).remove("resourceVersion");
@@ -158,7 +198,12 @@ impl Call<'_> {
         if options.field_manager.is_empty() {
             let field = FieldPath::of("fieldManager");
             let error = FieldError::required(&field, "is required for apply patch");
-            return Err(ApiError::invalid("PatchOptions", "meta.k8s.io", "", &[error]));
+            return Err(ApiError::invalid(
+                "PatchOptions",
+                "meta.k8s.io",
+                "",
+                &[error],
+            ));
         }
         let decoded = body::yaml(body)?;
         let document = decoded.value;
@@ -168,20 +213,40 @@ impl Call<'_> {
                 decode::kind_of(&document)
             )));
         }
-        let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| {
+            document
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         if text("apiVersion") != self.def.gvk.api_version() || text("kind") != self.def.gvk.kind {
-            let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-            return Err(ApiError::bad_request(format!("invalid object type: {group}/{version}, Kind={}", text("kind"))));
+            let (group, version) = text("apiVersion")
+                .split_once('/')
+                .unwrap_or(("", text("apiVersion")));
+            return Err(ApiError::bad_request(format!(
+                "invalid object type: {group}/{version}, Kind={}",
+                text("kind")
+            )));
         }
         // Checked only: what the body leaves out is not the manager's to fill in.
         self.settle_identity(&mut document.clone())?;
         if !decoded.duplicates.is_empty() {
-            self.drop_unknown(&mut document.clone(), &decoded.duplicates, options.field_validation, BodyKind::Object)?;
+            self.drop_unknown(
+                &mut document.clone(),
+                &decoded.duplicates,
+                options.field_validation,
+                BodyKind::Object,
+            )?;
         }
         Ok(document)
     }
 
-    fn merge_applied(&self, live: Option<&Value>, document: &Value, options: &WriteOptions) -> Result<Value, ApiError> {
+    fn merge_applied(
+        &self,
+        live: Option<&Value>,
+        document: &Value,
+        options: &WriteOptions,
+    ) -> Result<Value, ApiError> {
         let input = apply::ApplyInput {
             schema: &self.def.schema,
             live,
@@ -226,12 +291,22 @@ fn apply_failed(error: &apply::ApplyError) -> ApiError {
         apply::ApplyError::Conflicts(conflicts) => {
             let causes = apply::conflict_causes(conflicts)
                 .into_iter()
-                .map(|cause| Cause { reason: "FieldManagerConflict".into(), message: cause.message, field: cause.field })
+                .map(|cause| Cause {
+                    reason: "FieldManagerConflict".into(),
+                    message: cause.message,
+                    field: cause.field,
+                })
                 .collect();
-            ApiError::new(StatusCode::CONFLICT, "Conflict", error.to_string())
-                .with_details(Details { causes, ..Details::default() })
+            ApiError::new(StatusCode::CONFLICT, "Conflict", error.to_string()).with_details(
+                Details {
+                    causes,
+                    ..Details::default()
+                },
+            )
         }
         apply::ApplyError::ManagedFieldsInBody => ApiError::bad_request(error.to_string()),
-        apply::ApplyError::NotTyped(_) | apply::ApplyError::LiveManagedFields(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()),
+        apply::ApplyError::NotTyped(_) | apply::ApplyError::LiveManagedFields(_) => {
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string())
+        }
     }
 }

@@ -30,13 +30,22 @@ impl Call<'_> {
         if object.is_null() && !self.def.is_custom() {
             *object = json!({});
         }
-        if !object.is_object() || ["apiVersion", "kind"].iter().any(|key| object.get(*key).is_some_and(|text| !text.is_string() && !text.is_null())) {
+        if !object.is_object()
+            || ["apiVersion", "kind"].iter().any(|key| {
+                object
+                    .get(*key)
+                    .is_some_and(|text| !text.is_string() && !text.is_null())
+            })
+        {
             return Err(ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): couldn't get version/kind",
                 self.def.gvk.kind
             )));
         }
-        if let Some(metadata) = object.get("metadata").filter(|metadata| !metadata.is_object() && !metadata.is_null()) {
+        if let Some(metadata) = object
+            .get("metadata")
+            .filter(|metadata| !metadata.is_object() && !metadata.is_null())
+        {
             let why = format!(
                 "json: cannot unmarshal {} into Go struct field {}.metadata of type v1.ObjectMeta",
                 decode::kind_of(metadata),
@@ -51,11 +60,25 @@ impl Call<'_> {
 
     fn settle_type(&self, object: &mut Value) -> Result<(), ApiError> {
         let expected = self.def.gvk.api_version();
-        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let api_version = object
+            .get("apiVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        let kind = object
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if self.def.is_custom() && (api_version.is_empty() || kind.is_empty()) {
-            let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-            return Err(ApiError::bad_request(format!("Object '{missing}' is missing in the body")));
+            let missing = if kind.is_empty() {
+                "Kind"
+            } else {
+                "apiVersion"
+            };
+            return Err(ApiError::bad_request(format!(
+                "Object '{missing}' is missing in the body"
+            )));
         }
         if !api_version.is_empty() && api_version != expected {
             if self.def.is_custom() {
@@ -114,7 +137,10 @@ impl Call<'_> {
             let error = FieldError::invalid(&FieldPath::of("kind"), &json!(kind), &detail);
             return ApiError::invalid(kind, &self.def.gvk.group, meta::name(object), &[error]);
         }
-        let why = format!("the kind in the data ({kind}) does not match the expected kind ({})", self.def.gvk.kind);
+        let why = format!(
+            "the kind in the data ({kind}) does not match the expected kind ({})",
+            self.def.gvk.kind
+        );
         self.cannot_handle(&self.def.gvk.version, kind, &why)
     }
 
@@ -141,7 +167,11 @@ impl Call<'_> {
         let findings: Vec<String> = unknown
             .iter()
             .map(|path| format!("unknown field {path:?}"))
-            .chain(duplicates.iter().map(|path| format!("duplicate field {path:?}")))
+            .chain(
+                duplicates
+                    .iter()
+                    .map(|path| format!("duplicate field {path:?}")),
+            )
             .collect();
         if findings.is_empty() {
             return Ok(());
@@ -154,7 +184,9 @@ impl Call<'_> {
         }
         let why = format!("strict decoding error: {}", findings.join(", "));
         match body {
-            BodyKind::Object => Err(self.cannot_handle(&self.def.gvk.version, &self.def.gvk.kind, &why)),
+            BodyKind::Object => {
+                Err(self.cannot_handle(&self.def.gvk.version, &self.def.gvk.kind, &why))
+            }
             BodyKind::Patch => Err(invalid_patch(object, &why)),
         }
     }
@@ -184,14 +216,24 @@ impl Call<'_> {
 
     pub fn invalid(&self, name: &str, errors: &[FieldError]) -> ApiError {
         // Events of both groups are one kind to a real server.
-        let group = if &*self.def.bucket == "events" { "" } else { &self.def.gvk.group };
+        let group = if &*self.def.bucket == "events" {
+            ""
+        } else {
+            &self.def.gvk.group
+        };
         ApiError::invalid(&self.def.gvk.kind, group, name, errors)
     }
 
     /// The metadata only the server sets, on a new object (M1, M4, M5, M14, M15).
     pub fn stamp_new(&self, object: &mut Value) {
         let metadata = meta::of_mut(object);
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "resourceVersion",
+            "generation",
+        ] {
             metadata.remove(field);
         }
         metadata.insert("uid".into(), json!(Uuid::new_v4().to_string()));
@@ -213,7 +255,13 @@ impl Call<'_> {
 
     /// The metadata only the server sets, on a changed object.
     pub fn carry_system_metadata(&self, live: &Value, object: &mut Value) {
-        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+        ] {
             meta::carry(live, object, field);
         }
         meta::of_mut(object).remove("selfLink");
@@ -221,7 +269,9 @@ impl Call<'_> {
 
     /// M18: what a write through this path may not touch is taken from the stored object.
     pub fn separate_status(&self, live: &Value, object: &mut Value) {
-        let Some(root) = object.as_object_mut() else { return };
+        let Some(root) = object.as_object_mut() else {
+            return;
+        };
         let take = |root: &mut serde_json::Map<String, Value>, field: &str| match live.get(field) {
             Some(value) => {
                 root.insert(field.to_owned(), value.clone());
@@ -233,10 +283,20 @@ impl Call<'_> {
         match self.subresource {
             Some(Subresource::Status) => {
                 let status = root.remove("status");
-                let managed = root.get("metadata").and_then(|m| m.get("managedFields")).cloned();
+                let managed = root
+                    .get("metadata")
+                    .and_then(|m| m.get("managedFields"))
+                    .cloned();
                 let metadata = root.remove("metadata");
-                let fields: Vec<String> = root.keys().chain(live.as_object().map(|l| l.keys()).into_iter().flatten()).cloned().collect();
-                for field in fields.iter().filter(|field| !matches!(field.as_str(), "apiVersion" | "kind")) {
+                let fields: Vec<String> = root
+                    .keys()
+                    .chain(live.as_object().map(|l| l.keys()).into_iter().flatten())
+                    .cloned()
+                    .collect();
+                for field in fields
+                    .iter()
+                    .filter(|field| !matches!(field.as_str(), "apiVersion" | "kind"))
+                {
                     take(root, field);
                 }
                 match status {
@@ -273,12 +333,16 @@ impl Call<'_> {
             GenerationRule::Never | GenerationRule::Fixed => false,
             GenerationRule::On(fields) => fields.iter().any(|field| changed(field)),
             GenerationRule::SpecOrAnnotations => {
-                changed("spec") || meta::of(live).get("annotations") != meta::of(object).get("annotations")
+                changed("spec")
+                    || meta::of(live).get("annotations") != meta::of(object).get("annotations")
             }
             GenerationRule::ContentOrLabels => {
-                content_changed(live, object, &[]) || meta::of(live).get("labels") != meta::of(object).get("labels")
+                content_changed(live, object, &[])
+                    || meta::of(live).get("labels") != meta::of(object).get("labels")
             }
-            GenerationRule::Custom if self.def.has(Subresource::Status) => content_changed(live, object, &["status"]),
+            GenerationRule::Custom if self.def.has(Subresource::Status) => {
+                content_changed(live, object, &["status"])
+            }
             GenerationRule::Custom => content_changed(live, object, &[]),
         };
         if grown {
@@ -310,7 +374,11 @@ impl Call<'_> {
                 once.push(error);
             }
         }
-        if once.is_empty() { Ok(()) } else { Err(self.invalid(meta::name(object), &once)) }
+        if once.is_empty() {
+            Ok(())
+        } else {
+            Err(self.invalid(meta::name(object), &once))
+        }
     }
 
     fn prefix_errors(&self, prefix: &str) -> Vec<FieldError> {
@@ -324,15 +392,25 @@ impl Call<'_> {
             validation::validate_name(&self.def.gvk, prefix, true)
         };
         let wrong = check.err().unwrap_or_default();
-        wrong.into_iter().map(|detail| FieldError::invalid(&field, &json!(prefix), &detail)).collect()
+        wrong
+            .into_iter()
+            .map(|detail| FieldError::invalid(&field, &json!(prefix), &detail))
+            .collect()
     }
 
     fn name_errors(&self, name: &str) -> Vec<FieldError> {
         let field = FieldPath::of("metadata").child("name");
         if name.is_empty() {
-            return vec![FieldError::required(&field, "name or generateName is required")];
+            return vec![FieldError::required(
+                &field,
+                "name or generateName is required",
+            )];
         }
-        let check = if self.def.is_custom() { name::dns_subdomain(name) } else { validation::validate_name(&self.def.gvk, name, false) };
+        let check = if self.def.is_custom() {
+            name::dns_subdomain(name)
+        } else {
+            validation::validate_name(&self.def.gvk, name, false)
+        };
         check
             .err()
             .unwrap_or_default()
@@ -345,7 +423,12 @@ impl Call<'_> {
 /// F3: the objection to what a patch made of the object, which speaks of no kind and no name.
 pub fn invalid_patch(object: &Value, why: &str) -> ApiError {
     let shown = Value::String(object.to_string());
-    ApiError::invalid("", "", "", &[FieldError::invalid(&FieldPath::of("patch"), &shown, why)])
+    ApiError::invalid(
+        "",
+        "",
+        "",
+        &[FieldError::invalid(&FieldPath::of("patch"), &shown, why)],
+    )
 }
 
 fn immutable_metadata(object: &Value, live: &Value) -> Vec<FieldError> {
@@ -354,7 +437,11 @@ fn immutable_metadata(object: &Value, live: &Value) -> Vec<FieldError> {
         let (new, old) = (meta::of(object).get(field), meta::of(live).get(field));
         if new != old {
             let path = FieldPath::of("metadata").child(field);
-            errors.push(FieldError::invalid(&path, new.unwrap_or(&Value::Null), "field is immutable"));
+            errors.push(FieldError::invalid(
+                &path,
+                new.unwrap_or(&Value::Null),
+                "field is immutable",
+            ));
         }
     }
     errors
@@ -362,7 +449,13 @@ fn immutable_metadata(object: &Value, live: &Value) -> Vec<FieldError> {
 
 /// Whether anything but the metadata and the given fields differs.
 fn content_changed(live: &Value, object: &Value, except: &[&str]) -> bool {
-    let (Some(live), Some(object)) = (live.as_object(), object.as_object()) else { return true };
-    let counts = |key: &str| !matches!(key, "metadata" | "apiVersion" | "kind") && !except.contains(&key);
-    live.keys().chain(object.keys()).filter(|key| counts(key)).any(|key| live.get(key) != object.get(key))
+    let (Some(live), Some(object)) = (live.as_object(), object.as_object()) else {
+        return true;
+    };
+    let counts =
+        |key: &str| !matches!(key, "metadata" | "apiVersion" | "kind") && !except.contains(&key);
+    live.keys()
+        .chain(object.keys())
+        .filter(|key| counts(key))
+        .any(|key| live.get(key) != object.get(key))
 }

@@ -1,7 +1,7 @@
 //! The scale subresource: one small object over any kind that has replicas (C13, B8).
 
-use polity_core::selector::LabelSelector;
 use polity_core::FieldPath;
+use polity_core::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::patch::{PatchKind, forget_live_version};
@@ -50,11 +50,22 @@ impl Call<'_> {
     pub fn scale_of(&self, object: &Value) -> Result<Value, ApiError> {
         let paths = self.def.scale_paths().ok_or_else(|| self.not_found())?;
         let Some(replicas) = at(object, &paths.spec_replicas).and_then(Value::as_i64) else {
-            return Err(ApiError::internal(format!("the spec replicas field {:?} does not exist", paths.spec_replicas.join("."))));
+            return Err(ApiError::internal(format!(
+                "the spec replicas field {:?} does not exist",
+                paths.spec_replicas.join(".")
+            )));
         };
-        let status = at(object, &paths.status_replicas).and_then(Value::as_i64).unwrap_or(0);
+        let status = at(object, &paths.status_replicas)
+            .and_then(Value::as_i64)
+            .unwrap_or(0);
         let mut metadata = json!({});
-        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        for field in [
+            "name",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+        ] {
             if let Some(value) = meta::of(object).get(field) {
                 metadata[field] = value.clone();
             }
@@ -74,13 +85,24 @@ impl Call<'_> {
     }
 
     /// Replaces the Scale of an object.
-    pub async fn update_scale(&self, body: Decoded, options: &WriteOptions) -> Result<Value, ApiError> {
-        let written = self.change(options, |live| self.scaled(live, &body.value)).await?;
+    pub async fn update_scale(
+        &self,
+        body: Decoded,
+        options: &WriteOptions,
+    ) -> Result<Value, ApiError> {
+        let written = self
+            .change(options, |live| self.scaled(live, &body.value))
+            .await?;
         self.scale_written(&written)
     }
 
     /// Patches the Scale of an object.
-    pub async fn patch_scale(&self, kind: PatchKind, document: &[u8], options: &WriteOptions) -> Result<Value, ApiError> {
+    pub async fn patch_scale(
+        &self,
+        kind: PatchKind,
+        document: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Value, ApiError> {
         let document = match kind {
             PatchKind::Apply => body::yaml(document)?.value,
             _ => body::json(document)?.value,
@@ -111,11 +133,19 @@ impl Call<'_> {
     fn negative_replicas(&self, paths: &ScalePaths, replicas: i64) -> ApiError {
         if self.def.is_custom() {
             let field = FieldPath::of(&format!(".{}", paths.spec_replicas.join(".")));
-            let error = polity_core::FieldError::invalid(&field, &json!(replicas), "should be a non-negative integer");
+            let error = polity_core::FieldError::invalid(
+                &field,
+                &json!(replicas),
+                "should be a non-negative integer",
+            );
             return self.invalid(self.name, &[error]);
         }
         let field = FieldPath::of("spec").child("replicas");
-        let error = polity_core::FieldError::invalid(&field, &json!(replicas), "must be greater than or equal to 0");
+        let error = polity_core::FieldError::invalid(
+            &field,
+            &json!(replicas),
+            "must be greater than or equal to 0",
+        );
         ApiError::invalid("Scale", "autoscaling", self.name, &[error])
     }
 
@@ -124,7 +154,9 @@ impl Call<'_> {
         let paths = self.def.scale_paths().ok_or_else(|| self.not_found())?;
         let replicas = match scale.pointer("/spec/replicas") {
             None | Some(Value::Null) => 0,
-            Some(value) => value.as_i64().ok_or_else(|| ApiError::bad_request("spec.replicas must be an integer"))?,
+            Some(value) => value
+                .as_i64()
+                .ok_or_else(|| ApiError::bad_request("spec.replicas must be an integer"))?,
         };
         if replicas < 0 {
             return Err(self.negative_replicas(&paths, replicas));
@@ -140,16 +172,25 @@ impl Call<'_> {
 fn selector_text(paths: &ScalePaths, object: &Value) -> String {
     match &paths.selector {
         SelectorSource::None => return String::new(),
-        SelectorSource::Text(path) => return at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        SelectorSource::Text(path) => {
+            return at(object, path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
+        }
         SelectorSource::Spec => {}
     }
-    let Some(selector) = object.pointer("/spec/selector") else { return String::new() };
-    // Replication controllers have a plain map of labels.
-    let selector = if selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some() {
-        selector.clone()
-    } else {
-        json!({"matchLabels": selector})
+    let Some(selector) = object.pointer("/spec/selector") else {
+        return String::new();
     };
-    LabelSelector::from_json(&selector, &FieldPath::root()).map(|selector| selector.to_string()).unwrap_or_default()
+    // Replication controllers have a plain map of labels.
+    let selector =
+        if selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some() {
+            selector.clone()
+        } else {
+            json!({"matchLabels": selector})
+        };
+    LabelSelector::from_json(&selector, &FieldPath::root())
+        .map(|selector| selector.to_string())
+        .unwrap_or_default()
 }
-

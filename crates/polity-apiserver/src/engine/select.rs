@@ -42,7 +42,12 @@ impl Selection {
                 _ => return Err(unsupported(def, field)),
             }
         }
-        Ok(Self { labels, fields, def: def.clone(), own_fields })
+        Ok(Self {
+            labels,
+            fields,
+            def: def.clone(),
+            own_fields,
+        })
     }
 
     /// Whether every object is meant.
@@ -63,7 +68,11 @@ impl Selection {
         if self.fields.is_everything() {
             return true;
         }
-        let object = if self.own_fields { self.def.read(stored) } else { Value::Null };
+        let object = if self.own_fields {
+            self.def.read(stored)
+        } else {
+            Value::Null
+        };
         self.fields.matches(|field| {
             Some(match field {
                 "metadata.name" => Cow::Borrowed(&*stored.key.name),

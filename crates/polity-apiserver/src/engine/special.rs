@@ -17,7 +17,10 @@ use crate::kinds::ResourceDef;
 use crate::object::meta;
 use crate::status::{ApiError, Cause, ResourceName};
 
-const NAMESPACES: ResourceName<'static> = ResourceName { group: "", plural: "namespaces" };
+const NAMESPACES: ResourceName<'static> = ResourceName {
+    group: "",
+    plural: "namespaces",
+};
 
 fn is(def: &ResourceDef, group: &str, kind: &str) -> bool {
     def.gvk.group == group && def.gvk.kind == kind
@@ -42,7 +45,10 @@ pub fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     if !namespace.index.is_deleting() {
         return Ok(());
     }
-    let why = format!("unable to create new content in namespace {} because it is being terminated", call.namespace);
+    let why = format!(
+        "unable to create new content in namespace {} because it is being terminated",
+        call.namespace
+    );
     let mut error = ApiError::forbidden(call.def.resource_name(), name, &why);
     if let Some(details) = &mut error.details {
         details.causes = vec![Cause {
@@ -58,7 +64,9 @@ pub fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
 pub fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
         ("", "Service") => complete_service(call, None, object),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => custom::definition::complete_new(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            custom::definition::complete_new(object);
+        }
         _ => {}
     }
     Ok(())
@@ -96,33 +104,57 @@ pub fn validate(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Vec<Fi
         ("apiextensions.k8s.io", "CustomResourceDefinition") if call.subresource.is_none() => {
             custom::definition::validate(object, live, call.cluster.compiler())
         }
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
-            webhooks::validate_match_conditions(object)
-        }
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+        ) => webhooks::validate_match_conditions(object),
         _ => Vec::new(),
     }
 }
 
 /// AU7: nobody grants what they do not hold.
-pub fn authorize_write(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Result<(), ApiError> {
+pub fn authorize_write(
+    call: &Call<'_>,
+    object: &Value,
+    live: Option<&Value>,
+) -> Result<(), ApiError> {
     if call.def.gvk.group != "rbac.authorization.k8s.io" {
         return Ok(());
     }
     let roles = call.cluster.roles();
-    let authorizer = Authorizer { mode: call.cluster.authorization(), roles: &roles };
-    let write = RoleWrite { namespace: call.namespace, request_name: call.name, new: object, old: live };
+    let authorizer = Authorizer {
+        mode: call.cluster.authorization(),
+        roles: &roles,
+    };
+    let write = RoleWrite {
+        namespace: call.namespace,
+        request_name: call.name,
+        new: object,
+        old: live,
+    };
     confirm_no_escalation(&authorizer, call.user, &write)
 }
 
 /// AU9: an update or apply that creates needs the permission to create.
 pub fn authorize_create(call: &Call<'_>) -> Result<(), ApiError> {
-    call.cluster.authorize_resource(call.user, &call.def, "create", call.namespace, call.name, "")
+    call.cluster.authorize_resource(
+        call.user,
+        &call.def,
+        "create",
+        call.namespace,
+        call.name,
+        "",
+    )
 }
 
 /// NS1: some namespaces stay.
 pub fn may_delete(call: &Call<'_>) -> Result<(), ApiError> {
     if is_namespace(&call.def) && matches!(call.name, "default" | "kube-system" | "kube-public") {
-        return Err(ApiError::forbidden(NAMESPACES, call.name, "this namespace may not be deleted"));
+        return Err(ApiError::forbidden(
+            NAMESPACES,
+            call.name,
+            "this namespace may not be deleted",
+        ));
     }
     Ok(())
 }
@@ -132,12 +164,22 @@ pub fn grace_seconds(def: &ResourceDef, live: &Value, asked: Option<i64>) -> i64
     if !is(def, "", "Pod") {
         return 0;
     }
-    let unscheduled = live.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
-    let phase = live.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    let unscheduled = live
+        .pointer("/spec/nodeName")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .is_empty();
+    let phase = live
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if unscheduled || matches!(phase, "Succeeded" | "Failed") {
         return 0;
     }
-    let own = live.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+    let own = live
+        .pointer("/spec/terminationGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(30);
     let grace = asked.unwrap_or(own);
     if grace < 0 { 1 } else { grace }
 }
@@ -171,10 +213,15 @@ pub fn deletion_begins(def: &ResourceDef, object: &mut Value, now: Timestamp) {
 
 /// Whether an object that is being deleted has nothing left to wait for.
 pub fn deletion_is_finished(def: &ResourceDef, object: &Value) -> bool {
-    let grace = meta::of(object).get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
-    meta::is_deleting(object) && meta::finalizers(object).is_empty() && grace == 0 && !holds_deletion(def, object)
+    let grace = meta::of(object)
+        .get("deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    meta::is_deleting(object)
+        && meta::finalizers(object).is_empty()
+        && grace == 0
+        && !holds_deletion(def, object)
 }
-
 
 /// The addresses Services get: the range of most clusters.
 const SERVICE_RANGE: [u8; 2] = [10, 96];
@@ -185,8 +232,10 @@ const NODE_PORTS: std::ops::Range<u64> = 30000..32768;
 /// Gives a Service what it asks the cluster for.
 fn complete_service(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
     assign_cluster_ip(call, live, object);
-    if matches!(object.pointer("/spec/type").and_then(Value::as_str), Some("NodePort" | "LoadBalancer"))
-        && object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&json!(false))
+    if matches!(
+        object.pointer("/spec/type").and_then(Value::as_str),
+        Some("NodePort" | "LoadBalancer")
+    ) && object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&json!(false))
     {
         assign_node_ports(call, live, object);
     }
@@ -194,18 +243,42 @@ fn complete_service(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
 
 /// Gives every port of a Service a port on the nodes, or keeps the one it had.
 fn assign_node_ports(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
-    let ports_of = |service: &Value| service.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let ports_of = |service: &Value| {
+        service
+            .pointer("/spec/ports")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
     let before = live.map(ports_of).unwrap_or_default();
     let snapshot = call.cluster.store().current();
-    let services = snapshot.range(&call.def.bucket, None, None).filter_map(|stored| serde_json::from_slice::<Value>(&stored.bytes).ok());
-    let mut taken: std::collections::HashSet<u64> = services.flat_map(|service| ports_of(&service)).filter_map(|port| port["nodePort"].as_u64()).collect();
+    let services = snapshot
+        .range(&call.def.bucket, None, None)
+        .filter_map(|stored| serde_json::from_slice::<Value>(&stored.bytes).ok());
+    let mut taken: std::collections::HashSet<u64> = services
+        .flat_map(|service| ports_of(&service))
+        .filter_map(|port| port["nodePort"].as_u64())
+        .collect();
     let start = uuid::Uuid::new_v4().as_u128() as u64 % NODE_PORTS.count() as u64;
-    for port in object.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+    for port in object
+        .pointer_mut("/spec/ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         if port["nodePort"].as_u64().is_some_and(|given| given > 0) {
             continue;
         }
-        let kept = before.iter().find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
-        let free = || NODE_PORTS.cycle().skip(start as usize).take(NODE_PORTS.count()).find(|number| !taken.contains(number));
+        let kept = before
+            .iter()
+            .find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
+        let free = || {
+            NODE_PORTS
+                .cycle()
+                .skip(start as usize)
+                .take(NODE_PORTS.count())
+                .find(|number| !taken.contains(number))
+        };
         if let Some(number) = kept.and_then(|old| old["nodePort"].as_u64()).or_else(free) {
             taken.insert(number);
             port["nodePort"] = json!(number);
@@ -215,27 +288,48 @@ fn assign_node_ports(call: &Call<'_>, live: Option<&Value>, object: &mut Value) 
 
 /// Gives a Service its cluster IP, or keeps the one it has.
 fn assign_cluster_ip(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
-    let kind = object.pointer("/spec/type").and_then(Value::as_str).unwrap_or("ClusterIP").to_owned();
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let kind = object
+        .pointer("/spec/type")
+        .and_then(Value::as_str)
+        .unwrap_or("ClusterIP")
+        .to_owned();
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
     if kind == "ExternalName" {
         return;
     }
-    let mut address = spec.get("clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut address = spec
+        .get("clusterIP")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     if address.is_empty() {
-        let kept = live.and_then(|live| live.pointer("/spec/clusterIP")).and_then(Value::as_str).unwrap_or_default();
-        address = if kept.is_empty() { free_address(call) } else { kept.to_owned() };
+        let kept = live
+            .and_then(|live| live.pointer("/spec/clusterIP"))
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        address = if kept.is_empty() {
+            free_address(call)
+        } else {
+            kept.to_owned()
+        };
     }
     spec.insert("clusterIPs".into(), json!([address]));
     spec.insert("clusterIP".into(), json!(address));
     // Without addresses and without Pods of its own a Service may have endpoints of any family.
-    let selects = spec.get("selector").and_then(Value::as_object).is_some_and(|selector| !selector.is_empty());
+    let selects = spec
+        .get("selector")
+        .and_then(Value::as_object)
+        .is_some_and(|selector| !selector.is_empty());
     let (families, policy) = match address.as_str() {
         "None" if !selects => (json!(["IPv4", "IPv6"]), "RequireDualStack"),
         address if address.contains(':') => (json!(["IPv6"]), "SingleStack"),
         _ => (json!(["IPv4"]), "SingleStack"),
     };
     spec.entry("ipFamilies").or_insert(families);
-    spec.entry("ipFamilyPolicy").or_insert_with(|| json!(policy));
+    spec.entry("ipFamilyPolicy")
+        .or_insert_with(|| json!(policy));
 }
 
 /// An address no Service has, found from a random place on.
@@ -244,14 +338,26 @@ fn free_address(call: &Call<'_>) -> String {
     let taken: std::collections::HashSet<String> = snapshot
         .range(&call.def.bucket, None, None)
         .filter_map(|stored| serde_json::from_slice::<Value>(&stored.bytes).ok())
-        .filter_map(|service| service.pointer("/spec/clusterIP").and_then(Value::as_str).map(str::to_owned))
+        .filter_map(|service| {
+            service
+                .pointer("/spec/clusterIP")
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        })
         .collect();
     let start = uuid::Uuid::new_v4().as_u128() as u16;
     (0..=u16::MAX)
         .map(|step| start.wrapping_add(step))
         .filter(|host| !matches!(*host, 0 | 1 | u16::MAX))
-        .map(|host| Ipv4Addr::new(SERVICE_RANGE[0], SERVICE_RANGE[1], (host >> 8) as u8, host as u8).to_string())
+        .map(|host| {
+            Ipv4Addr::new(
+                SERVICE_RANGE[0],
+                SERVICE_RANGE[1],
+                (host >> 8) as u8,
+                host as u8,
+            )
+            .to_string()
+        })
         .find(|address| !taken.contains(address))
         .unwrap_or_default()
 }
-

@@ -35,7 +35,11 @@ impl Token {
     }
 
     pub fn decode(text: &str) -> Result<Self, ApiError> {
-        let broken = || ApiError::bad_request("invalid continue token: continue key is not valid: it cannot be decoded");
+        let broken = || {
+            ApiError::bad_request(
+                "invalid continue token: continue key is not valid: it cannot be decoded",
+            )
+        };
         let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| broken())?;
         let wire: Wire = serde_json::from_slice(&json).map_err(|_| broken())?;
         if wire.v != "meta.k8s.io/v1" {
@@ -54,7 +58,11 @@ impl Token {
         if name.contains('/') {
             return Err(broken());
         }
-        Ok(Self { revision, namespace: namespace.to_owned(), name: name.to_owned() })
+        Ok(Self {
+            revision,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -65,19 +73,32 @@ mod tests {
     #[test]
     fn l5_tokens_survive_the_trip() {
         for revision in [Some(42), None] {
-            let token = Token { revision, namespace: "a".into(), name: "b".into() };
+            let token = Token {
+                revision,
+                namespace: "a".into(),
+                name: "b".into(),
+            };
             assert_eq!(Token::decode(&token.encode()).unwrap(), token);
         }
-        let cluster = Token { revision: Some(1), namespace: String::new(), name: "b".into() };
+        let cluster = Token {
+            revision: Some(1),
+            namespace: String::new(),
+            name: "b".into(),
+        };
         assert_eq!(Token::decode(&cluster.encode()).unwrap(), cluster);
     }
 
     #[test]
     fn l5_what_cannot_be_decoded_is_a_bad_request() {
-        let foreign = URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v9","rv":1,"start":"a/b\u0000"}"#);
+        let foreign =
+            URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v9","rv":1,"start":"a/b\u0000"}"#);
         let zero = URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v1","rv":0,"start":"a/b\u0000"}"#);
         for text in ["!", "", "e30", &foreign, &zero] {
-            assert_eq!(Token::decode(text).unwrap_err().code.as_u16(), 400, "{text}");
+            assert_eq!(
+                Token::decode(text).unwrap_err().code.as_u16(),
+                400,
+                "{text}"
+            );
         }
     }
 }

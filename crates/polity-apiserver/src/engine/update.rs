@@ -27,7 +27,12 @@ impl Call<'_> {
         let mut object = body.value;
         self.settle_identity(&mut object)?;
         self.check_types(&object)?;
-        self.drop_unknown(&mut object, &body.duplicates, options.field_validation, BodyKind::Object)?;
+        self.drop_unknown(
+            &mut object,
+            &body.duplicates,
+            options.field_validation,
+            BodyKind::Object,
+        )?;
         self.default(&mut object);
         let exists = self.cluster.store().current().get(&self.key()).is_some();
         if !exists {
@@ -57,7 +62,12 @@ impl Call<'_> {
         let field = FieldPath::of("metadata").child("resourceVersion");
         let error = FieldError::invalid(&field, &json!(0), "must be specified for an update");
         // A real server speaks of the resource here, not of the kind.
-        Err(ApiError::invalid(&self.def.plural, &self.def.gvk.group, meta::name(object), &[error]))
+        Err(ApiError::invalid(
+            &self.def.plural,
+            &self.def.gvk.group,
+            meta::name(object),
+            &[error],
+        ))
     }
 
     /// Changes the stored object by a function of it, starting again when a race is lost.
@@ -70,7 +80,9 @@ impl Call<'_> {
         transform: impl Fn(&Value) -> Result<Option<Value>, ApiError> + Sync,
     ) -> Result<Written, ApiError> {
         self.change_with(options, |live| {
-            let Some(mut new) = transform(live)? else { return Ok(None) };
+            let Some(mut new) = transform(live)? else {
+                return Ok(None);
+            };
             self.track(Some(live), &mut new, options);
             Ok(Some(new))
         })
@@ -86,7 +98,9 @@ impl Call<'_> {
         for _ in 0..RACE_ATTEMPTS {
             let stored = self.live()?;
             let live = self.value(&stored);
-            let Some(new) = transform(&live)? else { return Ok(Written::Stored(stored)) };
+            let Some(new) = transform(&live)? else {
+                return Ok(Written::Stored(stored));
+            };
             if let Some(written) = self.try_change(&stored, &live, new, options).await? {
                 return Ok(written);
             }
@@ -95,12 +109,20 @@ impl Call<'_> {
     }
 
     /// One attempt; `None` when the object changed in between and the client named no version.
-    async fn try_change(&self, stored: &Stored, live: &Value, mut new: Value, options: &WriteOptions) -> Result<Option<Written>, ApiError> {
+    async fn try_change(
+        &self,
+        stored: &Stored,
+        live: &Value,
+        mut new: Value,
+        options: &WriteOptions,
+    ) -> Result<Option<Written>, ApiError> {
         let wanted = meta::resource_version(&new).to_owned();
         let unconditional = wanted.is_empty() || wanted == "0";
         if !unconditional && wanted != stored.revision.to_string() {
             if wanted.parse::<u64>().is_err() {
-                return Err(ApiError::unexpected(format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax")));
+                return Err(ApiError::unexpected(format!(
+                    "strconv.ParseUint: parsing {wanted:?}: invalid syntax"
+                )));
             }
             return Err(self.modified());
         }
@@ -110,8 +132,16 @@ impl Call<'_> {
         }
         self.carry_system_metadata(live, &mut new);
         self.separate_status(live, &mut new);
-        meta::set(&mut new, "resourceVersion", json!(stored.revision.to_string()));
-        let review = admit::Review { operation: Operation::Update, options, old: Some(live) };
+        meta::set(
+            &mut new,
+            "resourceVersion",
+            json!(stored.revision.to_string()),
+        );
+        let review = admit::Review {
+            operation: Operation::Update,
+            options,
+            old: Some(live),
+        };
         admit::mutate(self, &review, &mut new).await?;
         // A hook may not reach past the path either.
         self.carry_system_metadata(live, &mut new);
@@ -121,7 +151,11 @@ impl Call<'_> {
         self.validate(&new, Some(live))?;
         special::authorize_write(self, &new, Some(live))?;
         admit::validate(self, &review, &new).await?;
-        meta::set(&mut new, "resourceVersion", json!(stored.revision.to_string()));
+        meta::set(
+            &mut new,
+            "resourceVersion",
+            json!(stored.revision.to_string()),
+        );
         if options.dry_run {
             return Ok(Some(Written::Dry(new)));
         }
@@ -131,16 +165,31 @@ impl Call<'_> {
         self.store_change(stored, new, unconditional).await
     }
 
-    async fn store_change(&self, stored: &Stored, mut new: Value, unconditional: bool) -> Result<Option<Written>, ApiError> {
+    async fn store_change(
+        &self,
+        stored: &Stored,
+        mut new: Value,
+        unconditional: bool,
+    ) -> Result<Option<Written>, ApiError> {
         let finished = special::deletion_is_finished(&self.def, &new);
         self.def.to_storage(&mut new);
         let payload = encode::payload(new.as_object().expect("identity settled: it is an object"));
-        let change = if finished { Change::Delete(payload) } else { Change::Put(payload) };
-        let write = Write { key: self.key(), expect: Expect::Exactly(stored.revision), change };
+        let change = if finished {
+            Change::Delete(payload)
+        } else {
+            Change::Put(payload)
+        };
+        let write = Write {
+            key: self.key(),
+            expect: Expect::Exactly(stored.revision),
+            change,
+        };
         match self.cluster.commit(write).await {
             Ok(stored) => Ok(Some(Written::Stored(stored))),
             Err(CommitError::Changed { .. }) if unconditional => Ok(None),
-            Err(CommitError::Changed { current: None, .. } | CommitError::Missing { .. }) => Err(self.not_found()),
+            Err(CommitError::Changed { current: None, .. } | CommitError::Missing { .. }) => {
+                Err(self.not_found())
+            }
             Err(CommitError::Changed { .. }) => Err(self.modified()),
             Err(error) => Err(commit_failed(&error)),
         }
@@ -155,7 +204,9 @@ impl Call<'_> {
     }
 
     fn uid_conflict(&self, given: &str, stored: &str) -> ApiError {
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+        let why = format!(
+            "Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
+        );
         ApiError::conflict(self.def.resource_name(), self.name, &why)
     }
 
@@ -172,7 +223,9 @@ impl Call<'_> {
     /// S13: what a write through this path never owns.
     pub fn unowned_paths(&self) -> FieldSet {
         match self.subresource {
-            Some(Subresource::Status) if self.def.is_custom() => FieldSet::of_paths(&["metadata", "spec"]),
+            Some(Subresource::Status) if self.def.is_custom() => {
+                FieldSet::of_paths(&["metadata", "spec"])
+            }
             Some(Subresource::Status) => FieldSet::of_paths(&["spec"]),
             _ if self.def.has(Subresource::Status) => FieldSet::of_paths(&["status"]),
             _ => FieldSet::new(),

@@ -47,13 +47,23 @@ enum Source {
 
 impl Call<'_> {
     /// Starts a watch on the collection this call names.
-    pub async fn watch(&self, options: &ListOptions, renderer: Renderer) -> Result<Stream, ApiError> {
+    pub async fn watch(
+        &self,
+        options: &ListOptions,
+        renderer: Renderer,
+    ) -> Result<Stream, ApiError> {
         let selection = Selection::parse(&self.def, options)?;
-        let from = options.version_number()?.filter(|number| *number > 0).map(Revision);
+        let from = options
+            .version_number()?
+            .filter(|number| *number > 0)
+            .map(Revision);
         // W4: without a version a watch begins with what is there.
         let initial = options.send_initial_events.unwrap_or(from.is_none());
         let now = Instant::now();
-        let lasts = options.timeout_seconds.filter(|seconds| *seconds > 0).map_or_else(random_length, Duration::from_secs);
+        let lasts = options
+            .timeout_seconds
+            .filter(|seconds| *seconds > 0)
+            .map_or_else(random_length, Duration::from_secs);
         let mut stream = Stream {
             def: self.def.clone(),
             namespace: self.namespace.to_owned(),
@@ -107,7 +117,8 @@ impl Stream {
             Ok(watch) => self.source = Source::Live(watch),
             Err(HistoryError::Compacted { oldest }) => {
                 // W11: the stream opens, says so and ends.
-                let error = ApiError::expired(format!("too old resource version: {after} ({oldest})"));
+                let error =
+                    ApiError::expired(format!("too old resource version: {after} ({oldest})"));
                 self.push_error(&error);
             }
             // W3: the store's watch waits for a version that is not there yet.
@@ -121,7 +132,9 @@ impl Stream {
             if let Some(line) = self.ready.pop_front() {
                 return Some(line);
             }
-            let Source::Live(watch) = &mut self.source else { return None };
+            let Source::Live(watch) = &mut self.source else {
+                return None;
+            };
             let turn = tokio::select! {
                 // Events first: whoever watches a kind that goes away hears of every object's end.
                 biased;
@@ -146,9 +159,16 @@ impl Stream {
     }
 
     fn after_bookmark(&self) -> Instant {
-        let last = self.ends_at.checked_sub(LAST_BOOKMARK_BEFORE_END).unwrap_or(self.ends_at);
+        let last = self
+            .ends_at
+            .checked_sub(LAST_BOOKMARK_BEFORE_END)
+            .unwrap_or(self.ends_at);
         let regular = self.next_bookmark + BOOKMARK_EVERY;
-        if regular < last || self.next_bookmark >= last { regular } else { last }
+        if regular < last || self.next_bookmark >= last {
+            regular
+        } else {
+            last
+        }
     }
 
     /// W8: what a change means to this watch's selection.
@@ -156,7 +176,10 @@ impl Stream {
         if !self.namespace.is_empty() && *event.object.key.namespace != *self.namespace {
             return;
         }
-        let before = event.previous.as_ref().filter(|previous| self.selection.matches(previous));
+        let before = event
+            .previous
+            .as_ref()
+            .filter(|previous| self.selection.matches(previous));
         let after = !event.deleted && self.selection.matches(&event.object);
         match (before, after) {
             (None, false) => {}
@@ -165,7 +188,11 @@ impl Stream {
             (Some(_), false) if event.deleted => self.push("DELETED", &event.object),
             (Some(previous), false) => {
                 let mut last = self.def.read(previous);
-                meta::set(&mut last, "resourceVersion", json!(event.revision.to_string()));
+                meta::set(
+                    &mut last,
+                    "resourceVersion",
+                    json!(event.revision.to_string()),
+                );
                 let line = self.renderer.event_value("DELETED", &last);
                 self.ready.push_back(line);
             }

@@ -17,28 +17,52 @@ pub struct Check {
 pub fn answer(incoming: &Incoming, path: &str, checks: &[Check]) -> Option<Response<Body>> {
     let (endpoint, single) = split(path)?;
     // Liveness does not depend on being ready, or a slow start would look like a dead server.
-    let relevant = |check: &&Check| endpoint == "readyz" || !matches!(check.name, "readiness" | "shutdown");
+    let relevant =
+        |check: &&Check| endpoint == "readyz" || !matches!(check.name, "readiness" | "shutdown");
     if let Some(name) = single {
-        let check = checks.iter().filter(relevant).find(|check| check.name == name);
+        let check = checks
+            .iter()
+            .filter(relevant)
+            .find(|check| check.name == name);
         return Some(match check {
             None => respond::page_not_found(),
             Some(check) if check.passes => respond::text(StatusCode::OK, "ok"),
-            Some(_) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {name} check failed\n")),
+            Some(_) => respond::text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("internal server error: {name} check failed\n"),
+            ),
         });
     }
     let excluded = incoming.query.all("exclude");
-    let considered: Vec<&Check> = checks.iter().filter(relevant).filter(|check| !excluded.iter().any(|name| name == check.name)).collect();
+    let considered: Vec<&Check> = checks
+        .iter()
+        .filter(relevant)
+        .filter(|check| !excluded.iter().any(|name| name == check.name))
+        .collect();
     let passes = considered.iter().all(|check| check.passes);
     let verbose = incoming.query.has("verbose") || !passes;
-    let code = if passes { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    let code = if passes {
+        StatusCode::OK
+    } else {
+        StatusCode::INTERNAL_SERVER_ERROR
+    };
     if !verbose {
         return Some(respond::text(code, "ok"));
     }
     let mut body: String = considered
         .iter()
-        .map(|check| if check.passes { format!("[+]{} ok\n", check.name) } else { format!("[-]{} failed: reason withheld\n", check.name) })
+        .map(|check| {
+            if check.passes {
+                format!("[+]{} ok\n", check.name)
+            } else {
+                format!("[-]{} failed: reason withheld\n", check.name)
+            }
+        })
         .collect();
-    body.push_str(&format!("{endpoint} check {}\n", if passes { "passed" } else { "failed" }));
+    body.push_str(&format!(
+        "{endpoint} check {}\n",
+        if passes { "passed" } else { "failed" }
+    ));
     Some(respond::text(code, body))
 }
 
@@ -61,7 +85,16 @@ mod tests {
     async fn get(url: &str, ready: bool) -> (u16, String) {
         let request = Request::get(url).body(Body::empty()).unwrap();
         let path = request.uri().path().to_owned();
-        let checks = [Check { name: "ping", passes: true }, Check { name: "readiness", passes: ready }];
+        let checks = [
+            Check {
+                name: "ping",
+                passes: true,
+            },
+            Check {
+                name: "readiness",
+                passes: ready,
+            },
+        ];
         let response = answer(&Incoming::new(request, path.clone()), &path, &checks).unwrap();
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -71,15 +104,30 @@ mod tests {
     #[tokio::test]
     async fn h2_forms_of_health() {
         assert_eq!(get("/healthz", true).await, (200, "ok".into()));
-        assert_eq!(get("/readyz?verbose", true).await, (200, "[+]ping ok\n[+]readiness ok\nreadyz check passed\n".into()));
+        assert_eq!(
+            get("/readyz?verbose", true).await,
+            (
+                200,
+                "[+]ping ok\n[+]readiness ok\nreadyz check passed\n".into()
+            )
+        );
         assert_eq!(get("/readyz/ping", true).await, (200, "ok".into()));
         assert_eq!(get("/readyz/nothing", true).await.0, 404);
     }
 
     #[tokio::test]
     async fn h3_not_ready_is_alive() {
-        assert_eq!(get("/readyz", false).await, (500, "[+]ping ok\n[-]readiness failed: reason withheld\nreadyz check failed\n".into()));
-        assert_eq!(get("/readyz?exclude=readiness", false).await, (200, "ok".into()));
+        assert_eq!(
+            get("/readyz", false).await,
+            (
+                500,
+                "[+]ping ok\n[-]readiness failed: reason withheld\nreadyz check failed\n".into()
+            )
+        );
+        assert_eq!(
+            get("/readyz?exclude=readiness", false).await,
+            (200, "ok".into())
+        );
         assert_eq!(get("/livez", false).await, (200, "ok".into()));
     }
 }

@@ -33,21 +33,47 @@ pub struct Context<'a> {
 }
 
 /// Answers a request on a resource.
-pub async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, request: ResourceRequest, user: &UserInfo, warnings: &Warnings) -> Result<Response<Body>, ApiError> {
+pub async fn answer(
+    cluster: &Arc<Cluster>,
+    incoming: Incoming,
+    request: ResourceRequest,
+    user: &UserInfo,
+    warnings: &Warnings,
+) -> Result<Response<Body>, ApiError> {
     let registry = cluster.registry();
-    let Some(def) = registry.get(&request.group, &request.version, &request.resource).cloned() else {
+    let Some(def) = registry
+        .get(&request.group, &request.version, &request.resource)
+        .cloned()
+    else {
         return respond::nothing_at(&incoming.path);
     };
-    let Ok(subresource) = subresource(&def, &request) else { return respond::nothing_at(&incoming.path) };
+    let Ok(subresource) = subresource(&def, &request) else {
+        return respond::nothing_at(&incoming.path);
+    };
     // A namespace is an object at the cluster scope whose URL looks like a folder.
-    let namespace = if def.is_namespaced() { request.namespace.as_str() } else { "" };
-    if def.is_namespaced() == request.namespace.is_empty() && !is_across_namespaces(&def, &request) && !is_namespace_object(&def, &request) {
+    let namespace = if def.is_namespaced() {
+        request.namespace.as_str()
+    } else {
+        ""
+    };
+    if def.is_namespaced() == request.namespace.is_empty()
+        && !is_across_namespaces(&def, &request)
+        && !is_namespace_object(&def, &request)
+    {
         return respond::nothing_at(&incoming.path);
     }
     if let Err(why) = name::path_segment(&request.name) {
-        return Err(ApiError::bad_request(format!("Name parameter invalid: {:?}: {}", request.name, why.join(";"))));
+        return Err(ApiError::bad_request(format!(
+            "Name parameter invalid: {:?}: {}",
+            request.name,
+            why.join(";")
+        )));
     }
-    if let Some(warning) = def.custom.as_ref().and_then(|custom| custom.deprecation_warning.as_ref()) {
+    if let Some(warning) = def
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.deprecation_warning.as_ref())
+    {
         warnings.add(warning);
     }
     let single_name = matches!(request.verb.as_str(), "list" | "watch" | "deletecollection");
@@ -63,7 +89,11 @@ pub async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, request: Resourc
         now: cluster.now(),
         default_manager: incoming.default_manager(),
     };
-    let context = Context { call, incoming, verb: &request.verb };
+    let context = Context {
+        call,
+        incoming,
+        verb: &request.verb,
+    };
     match subresource {
         None | Some(Subresource::Status | Subresource::Finalize) => context.answer().await,
         Some(other) => subresources::answer(context, other).await,
@@ -73,18 +103,30 @@ pub async fn answer(cluster: &Arc<Cluster>, incoming: Incoming, request: Resourc
 /// A path below an object that its kind does not have.
 struct NoSuchPath;
 
-fn subresource(def: &ResourceDef, request: &ResourceRequest) -> Result<Option<Subresource>, NoSuchPath> {
+fn subresource(
+    def: &ResourceDef,
+    request: &ResourceRequest,
+) -> Result<Option<Subresource>, NoSuchPath> {
     if !request.rest.is_empty() {
         return Err(NoSuchPath);
     }
     if request.subresource.is_empty() {
         return Ok(None);
     }
-    def.subresources.iter().find(|sub| sub.name() == request.subresource).map(|sub| Some(*sub)).ok_or(NoSuchPath)
+    def.subresources
+        .iter()
+        .find(|sub| sub.name() == request.subresource)
+        .map(|sub| Some(*sub))
+        .ok_or(NoSuchPath)
 }
 
 fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
-    def.is_namespaced() && request.namespace.is_empty() && matches!(request.verb.as_str(), "list" | "watch" | "deletecollection" | "create")
+    def.is_namespaced()
+        && request.namespace.is_empty()
+        && matches!(
+            request.verb.as_str(),
+            "list" | "watch" | "deletecollection" | "create"
+        )
 }
 
 fn is_namespace_object(def: &ResourceDef, request: &ResourceRequest) -> bool {
@@ -104,12 +146,19 @@ impl Context<'_> {
             ("get", None | Some(Subresource::Status)) => self.get().await,
             ("list", None) => self.list().await,
             ("watch", None) => self.watch().await,
-            ("create", None) if self.call.name.is_empty() && !(def.is_namespaced() && self.call.namespace.is_empty()) => self.create().await,
+            ("create", None)
+                if self.call.name.is_empty()
+                    && !(def.is_namespaced() && self.call.namespace.is_empty()) =>
+            {
+                self.create().await
+            }
             ("update" | "patch", _) if self.call.name.is_empty() => Err(self.not_supported()),
             ("update", _) => self.update().await,
             ("patch", None | Some(Subresource::Status)) => self.patch().await,
             ("delete", None) => self.delete().await,
-            ("deletecollection", None) if !def.flags.no_delete_collection => self.delete_collection().await,
+            ("deletecollection", None) if !def.flags.no_delete_collection => {
+                self.delete_collection().await
+            }
             _ => Err(self.not_supported()),
         }
     }
@@ -126,17 +175,26 @@ impl Context<'_> {
     fn renderer(&self) -> Result<(Renderer, bool), ApiError> {
         let wanted = accept::choose(self.incoming.header(ACCEPT))?;
         let renderer = Renderer::new(&self.call.def, wanted, &self.incoming.query, self.call.now)?;
-        Ok((renderer, wanted.pretty || respond::wants_pretty(&self.incoming)))
+        Ok((
+            renderer,
+            wanted.pretty || respond::wants_pretty(&self.incoming),
+        ))
     }
 
     async fn get(self) -> Result<Response<Body>, ApiError> {
         let (renderer, pretty) = self.renderer()?;
         let version = self.incoming.query.get("resourceVersion");
         if !matches!(version, "" | "0") {
-            let wanted = version.parse().map_err(|_| ApiError::unexpected(not_a_version(version)))?;
+            let wanted = version
+                .parse()
+                .map_err(|_| ApiError::unexpected(not_a_version(version)))?;
             self.call.reach(Revision(wanted)).await?;
         }
-        Ok(respond::json(StatusCode::OK, renderer.object(&self.call.live()?)?, pretty))
+        Ok(respond::json(
+            StatusCode::OK,
+            renderer.object(&self.call.live()?)?,
+            pretty,
+        ))
     }
 
     async fn list(self) -> Result<Response<Body>, ApiError> {
@@ -156,7 +214,9 @@ impl Context<'_> {
             Some((Ok::<Bytes, std::convert::Infallible>(line), watch))
         });
         let mut response = Response::new(Body::from_stream(lines));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(response)
     }
 
@@ -171,7 +231,11 @@ impl Context<'_> {
         let options = WriteOptions::from_query(&self.incoming.query, "CreateOptions")?;
         let decoded = Self::decoded(&mut self.incoming).await?;
         let written = self.call.create(decoded, &options).await?;
-        Ok(respond::json(StatusCode::CREATED, rendered(&renderer, &written)?, pretty))
+        Ok(respond::json(
+            StatusCode::CREATED,
+            rendered(&renderer, &written)?,
+            pretty,
+        ))
     }
 
     async fn update(mut self) -> Result<Response<Body>, ApiError> {
@@ -179,7 +243,11 @@ impl Context<'_> {
         let options = WriteOptions::from_query(&self.incoming.query, "UpdateOptions")?;
         let decoded = Self::decoded(&mut self.incoming).await?;
         let (written, created) = self.call.update(decoded, &options).await?;
-        let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+        let code = if created {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
         Ok(respond::json(code, rendered(&renderer, &written)?, pretty))
     }
 
@@ -190,14 +258,22 @@ impl Context<'_> {
         let options = WriteOptions::from_query(&self.incoming.query, "PatchOptions")?;
         let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
         let (written, created) = self.call.patch(kind, &bytes, &options).await?;
-        let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+        let code = if created {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
         Ok(respond::json(code, rendered(&renderer, &written)?, pretty))
     }
 
     async fn delete_options(&mut self) -> Result<DeleteOptions, ApiError> {
         let media = body::media_type(&self.incoming.parts.headers);
         let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
-        let body = if bytes.is_empty() { None } else { Some(body::decode(media.as_deref(), &bytes)?.value) };
+        let body = if bytes.is_empty() {
+            None
+        } else {
+            Some(body::decode(media.as_deref(), &bytes)?.value)
+        };
         DeleteOptions::parse(body.as_ref(), &self.incoming.query)
     }
 
@@ -241,7 +317,10 @@ impl Context<'_> {
         let context = reviews::ReviewContext {
             user: self.call.user,
             namespace: self.call.namespace,
-            authorizer: Authorizer { mode: cluster.authorization(), roles: &roles },
+            authorizer: Authorizer {
+                mode: cluster.authorization(),
+                roles: &roles,
+            },
             authenticator: cluster.identity().authenticator(),
             objects: &cluster.bound_objects(),
             now: self.call.now,

@@ -24,21 +24,35 @@ pub fn wants_pretty(incoming: &Incoming) -> bool {
         return incoming.query.flag("pretty").unwrap_or(false);
     }
     let agent = incoming.header(USER_AGENT).unwrap_or_default();
-    ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
+    ["curl", "Wget", "Mozilla/5.0"]
+        .iter()
+        .any(|prefix| agent.starts_with(prefix))
 }
 
 /// A JSON answer from bytes.
 pub fn json(code: StatusCode, body: Bytes, pretty: bool) -> Response<Body> {
-    let body = if pretty { indented(&body).unwrap_or(body) } else { body };
+    let body = if pretty {
+        indented(&body).unwrap_or(body)
+    } else {
+        body
+    };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// A JSON answer from a value.
 pub fn value(code: StatusCode, body: &Value, pretty: bool) -> Response<Body> {
-    json(code, serde_json::to_vec(body).expect("a JSON value serialises into memory").into(), pretty)
+    json(
+        code,
+        serde_json::to_vec(body)
+            .expect("a JSON value serialises into memory")
+            .into(),
+        pretty,
+    )
 }
 
 fn indented(body: &[u8]) -> Option<Bytes> {
@@ -52,14 +66,18 @@ fn indented(body: &[u8]) -> Option<Bytes> {
 pub fn text(code: StatusCode, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }
 
 /// The one document that is served in protobuf.
 pub fn protobuf(body: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
-    let kind = HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    let kind =
+        HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
@@ -72,7 +90,11 @@ pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
         (Some("apis"), Some(group)) => builtin_resources().iter().any(|def| def.gvk.group == group),
         _ => false,
     };
-    if known { Err(ApiError::no_such_resource()) } else { Ok(page_not_found()) }
+    if known {
+        Err(ApiError::no_such_resource())
+    } else {
+        Ok(page_not_found())
+    }
 }
 
 /// A plain text that says so.
@@ -83,9 +105,14 @@ pub fn page_not_found() -> Response<Body> {
 /// A Status.
 pub fn error(error: &ApiError, pretty: bool) -> Response<Body> {
     let mut response = value(error.code, &error.to_value(), pretty);
-    let seconds = error.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    let seconds = error
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
@@ -93,7 +120,9 @@ pub fn error(error: &ApiError, pretty: bool) -> Response<Body> {
 /// Headers every answer has.
 pub fn finish(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
     let headers = response.headers_mut();
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache, private"));
     if let Ok(id) = HeaderValue::from_str(&Uuid::new_v4().to_string()) {
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
@@ -101,7 +130,11 @@ pub fn finish(mut response: Response<Body>, warnings: &Warnings) -> Response<Bod
     let many = warnings.iter().map(String::len).sum::<usize>() > WARNINGS_TOTAL;
     let mut said = 0;
     for warning in warnings.into_iter().take(WARNINGS_MOST) {
-        let shown: String = if many { warning.chars().take(WARNING_CUT).collect() } else { warning };
+        let shown: String = if many {
+            warning.chars().take(WARNING_CUT).collect()
+        } else {
+            warning
+        };
         said += shown.len();
         if said > WARNINGS_TOTAL && many {
             break;
@@ -135,12 +168,27 @@ mod tests {
     #[test]
     fn f6_warnings_are_quoted_and_said_once() {
         let warnings = Warnings::default();
-        for text in [r#"unknown field "spec.x""#, r#"unknown field "spec.x""#, "line\nbreak"] {
+        for text in [
+            r#"unknown field "spec.x""#,
+            r#"unknown field "spec.x""#,
+            "line\nbreak",
+        ] {
             warnings.add(text);
         }
         let response = finish(page_not_found(), &warnings);
-        let all: Vec<&str> = response.headers().get_all(WARNING).iter().map(|value| value.to_str().unwrap()).collect();
-        assert_eq!(all, [r#"299 - "unknown field \"spec.x\"""#, r#"299 - "line break""#]);
+        let all: Vec<&str> = response
+            .headers()
+            .get_all(WARNING)
+            .iter()
+            .map(|value| value.to_str().unwrap())
+            .collect();
+        assert_eq!(
+            all,
+            [
+                r#"299 - "unknown field \"spec.x\"""#,
+                r#"299 - "line break""#
+            ]
+        );
     }
 
     #[test]
@@ -155,7 +203,10 @@ mod tests {
     fn u7_u13_plain_not_found() {
         let response = finish(page_not_found(), &Warnings::default());
         assert_eq!(response.status(), 404);
-        assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+        assert_eq!(
+            response.headers()[CONTENT_TYPE],
+            "text/plain; charset=utf-8"
+        );
         assert_eq!(response.headers()[CACHE_CONTROL], "no-cache, private");
         assert!(response.headers().contains_key("audit-id"));
     }

@@ -17,7 +17,10 @@ use crate::request::query::{Query, WriteOptions};
 use crate::status::ApiError;
 
 /// Answers a request on such a subresource.
-pub async fn answer(context: Context<'_>, subresource: Subresource) -> Result<Response<Body>, ApiError> {
+pub async fn answer(
+    context: Context<'_>,
+    subresource: Subresource,
+) -> Result<Response<Body>, ApiError> {
     match (subresource, context.verb) {
         (Subresource::Scale, "get") => scale(&context),
         (Subresource::Scale, "update") => update_scale(context).await,
@@ -32,22 +35,37 @@ pub async fn answer(context: Context<'_>, subresource: Subresource) -> Result<Re
 fn scale(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
     let object = context.call.value(&context.call.live()?);
     let pretty = respond::wants_pretty(&context.incoming);
-    Ok(respond::value(StatusCode::OK, &context.call.scale_of(&object)?, pretty))
+    Ok(respond::value(
+        StatusCode::OK,
+        &context.call.scale_of(&object)?,
+        pretty,
+    ))
 }
 
 async fn update_scale(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     let pretty = respond::wants_pretty(&context.incoming);
     let options = WriteOptions::from_query(&context.incoming.query, "UpdateOptions")?;
     let decoded = read(&mut context.incoming).await?;
-    Ok(respond::value(StatusCode::OK, &context.call.update_scale(decoded, &options).await?, pretty))
+    Ok(respond::value(
+        StatusCode::OK,
+        &context.call.update_scale(decoded, &options).await?,
+        pretty,
+    ))
 }
 
 async fn patch_scale(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     let pretty = respond::wants_pretty(&context.incoming);
     let options = WriteOptions::from_query(&context.incoming.query, "PatchOptions")?;
-    let kind = PatchKind::of(body::media_type(&context.incoming.parts.headers).as_deref(), context.call.def.is_custom())?;
+    let kind = PatchKind::of(
+        body::media_type(&context.incoming.parts.headers).as_deref(),
+        context.call.def.is_custom(),
+    )?;
     let bytes = body::read(std::mem::take(&mut context.incoming.body)).await?;
-    Ok(respond::value(StatusCode::OK, &context.call.patch_scale(kind, &bytes, &options).await?, pretty))
+    Ok(respond::value(
+        StatusCode::OK,
+        &context.call.patch_scale(kind, &bytes, &options).await?,
+        pretty,
+    ))
 }
 
 async fn read(incoming: &mut Incoming) -> Result<body::Decoded, ApiError> {
@@ -63,8 +81,18 @@ async fn token(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     let decoded = read(&mut context.incoming).await?;
     let call = &context.call;
     let token_id = Uuid::new_v4().to_string();
-    let request = TokenRequest { namespace: call.namespace, name: call.name, body: &decoded.value, token_id: &token_id, now: call.now };
-    let answer = issue_token(call.cluster.identity().authenticator().issuer(), &call.cluster.bound_objects(), &request)?;
+    let request = TokenRequest {
+        namespace: call.namespace,
+        name: call.name,
+        body: &decoded.value,
+        token_id: &token_id,
+        now: call.now,
+    };
+    let answer = issue_token(
+        call.cluster.identity().authenticator().issuer(),
+        &call.cluster.bound_objects(),
+        &request,
+    )?;
     Ok(respond::value(StatusCode::CREATED, &answer, pretty))
 }
 
@@ -74,9 +102,15 @@ async fn eviction(mut context: Context<'_>) -> Result<Response<Body>, ApiError> 
     let decoded = read(&mut context.incoming).await?;
     let name = crate::object::meta::name(&decoded.value);
     if !name.is_empty() && name != context.call.name {
-        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+        return Err(ApiError::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
     }
-    let mut value = decoded.value.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
+    let mut value = decoded
+        .value
+        .get("deleteOptions")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
     if !context.incoming.query.all("dryRun").is_empty() {
         value["dryRun"] = json!(context.incoming.query.all("dryRun"));
     }
@@ -92,11 +126,15 @@ fn log(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
     context.call.live()?;
     let options = log_options(&context.incoming.query)?;
     let source = context.call.cluster.log_source();
-    let stream = source.and_then(|source| source.open(context.call.namespace, context.call.name, &options));
+    let stream =
+        source.and_then(|source| source.open(context.call.namespace, context.call.name, &options));
     match stream {
         Some(stream) => Ok(respond::text(StatusCode::OK, Body::from_stream(stream))),
         None => {
-            let message = format!("the log of pod {:?} is not available: nothing here runs it", context.call.name);
+            let message = format!(
+                "the log of pod {:?} is not available: nothing here runs it",
+                context.call.name
+            );
             Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", message))
         }
     }
@@ -105,7 +143,9 @@ fn log(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
 fn log_options(query: &Query) -> Result<LogOptions, ApiError> {
     let number = |key: &str| match query.get(key) {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| ApiError::bad_request(format!("{key} must be a whole number, and is {text:?}"))),
+        text => text.parse().map(Some).map_err(|_| {
+            ApiError::bad_request(format!("{key} must be a whole number, and is {text:?}"))
+        }),
     };
     Ok(LogOptions {
         container: query.get("container").to_owned(),

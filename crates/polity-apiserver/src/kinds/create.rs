@@ -36,7 +36,8 @@ pub fn initial_status(gvk: &GroupVersionKind, object: &mut Value) {
     }
     object["status"] = json!({});
     if gvk.group.is_empty() && gvk.kind == "PersistentVolume" {
-        object["status"]["lastPhaseTransitionTime"] = object["metadata"]["creationTimestamp"].clone();
+        object["status"]["lastPhaseTransitionTime"] =
+            object["metadata"]["creationTimestamp"].clone();
     }
     // Phases of namespaces and volumes are defaults.
     apply_defaults(gvk, object);

@@ -35,21 +35,27 @@ pub fn kind_of(value: &Value) -> &'static str {
 
 /// For the kinds without a Go type in the table.
 fn check_by_schema(gvk: &GroupVersionKind, object: &Value) -> Result<(), String> {
-    let wrong = schema::validate(&schemas::schema_of(gvk), object).into_iter().find(|error| {
-        let null = error.message.contains("\"null\"");
-        error.kind == polity_core::FieldErrorKind::TypeInvalid && !null
-    });
-    wrong.map_or(Ok(()), |error| Err(format!("json: cannot unmarshal {error}")))
+    let wrong = schema::validate(&schemas::schema_of(gvk), object)
+        .into_iter()
+        .find(|error| {
+            let null = error.message.contains("\"null\"");
+            error.kind == polity_core::FieldErrorKind::TypeInvalid && !null
+        });
+    wrong.map_or(Ok(()), |error| {
+        Err(format!("json: cannot unmarshal {error}"))
+    })
 }
 
 struct Walk<'a> {
     path: Vec<&'a str>,
 }
 
-impl<'a> Walk<'a> {
+impl Walk<'_> {
     fn message(&mut self, id: MessageId, value: &Value) -> Result<(), String> {
         let message = wire::table().message(id);
-        let Some(object) = value.as_object() else { return Ok(()) };
+        let Some(object) = value.as_object() else {
+            return Ok(());
+        };
         for field in &message.fields {
             if let (FieldType::Message(inner), Presence::Inline) = (&field.ty, field.presence) {
                 self.message(*inner, value)?;
@@ -67,25 +73,43 @@ impl<'a> Walk<'a> {
         let fits = match (ty, value) {
             (_, Value::Null) | (FieldType::Raw | FieldType::IntOrString, _) => true,
             (FieldType::String, Value::String(_)) | (FieldType::Bool, Value::Bool(_)) => true,
-            (FieldType::Int32, Value::Number(number)) => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+            (FieldType::Int32, Value::Number(number)) => {
+                number.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
+            }
             (FieldType::Int64, Value::Number(number)) => number.as_i64().is_some(),
             (FieldType::Bytes, Value::String(text)) => return base64(text),
             (FieldType::Time | FieldType::MicroTime, Value::String(text)) => return time(text),
             (FieldType::Quantity, value) => return quantity(value),
             (FieldType::Message(id), Value::Object(_)) => return self.message(*id, value),
             (FieldType::StringList, Value::Array(items)) => {
-                return items.iter().try_for_each(|item| self.value(parent, &FieldType::String, item));
+                return items
+                    .iter()
+                    .try_for_each(|item| self.value(parent, &FieldType::String, item));
             }
-            (FieldType::List(of), Value::Array(items)) => return items.iter().try_for_each(|item| self.value(parent, of, item)),
-            (FieldType::Map(of), Value::Object(entries)) => return entries.values().try_for_each(|entry| self.value(parent, of, entry)),
+            (FieldType::List(of), Value::Array(items)) => {
+                return items
+                    .iter()
+                    .try_for_each(|item| self.value(parent, of, item));
+            }
+            (FieldType::Map(of), Value::Object(entries)) => {
+                return entries
+                    .values()
+                    .try_for_each(|entry| self.value(parent, of, entry));
+            }
             _ => false,
         };
-        if fits { Ok(()) } else { Err(self.mismatch(parent, ty, value)) }
+        if fits {
+            Ok(())
+        } else {
+            Err(self.mismatch(parent, ty, value))
+        }
     }
 
     fn mismatch(&self, parent: &str, ty: &FieldType, value: &Value) -> String {
         let found = match (ty, value) {
-            (FieldType::Int32 | FieldType::Int64, Value::Number(number)) => format!("number {number}"),
+            (FieldType::Int32 | FieldType::Int64, Value::Number(number)) => {
+                format!("number {number}")
+            }
             _ => kind_of(value).to_owned(),
         };
         format!(
@@ -104,11 +128,15 @@ fn go_type(ty: &FieldType) -> String {
         FieldType::Int64 => "int64".into(),
         FieldType::Bool => "bool".into(),
         FieldType::Bytes => "[]uint8".into(),
-        FieldType::Time | FieldType::MicroTime | FieldType::Quantity | FieldType::Raw => "string".into(),
+        FieldType::Time | FieldType::MicroTime | FieldType::Quantity | FieldType::Raw => {
+            "string".into()
+        }
         FieldType::StringList => "[]string".into(),
         FieldType::Message(id) => {
             let name = wire::table().message(*id).name;
-            name.split_once('.').map_or(name, |(_, rest)| rest).to_owned()
+            name.split_once('.')
+                .map_or(name, |(_, rest)| rest)
+                .to_owned()
         }
         FieldType::List(of) => format!("[]{}", go_type(of)),
         FieldType::Map(of) => format!("map[string]{}", go_type(of)),
@@ -120,8 +148,11 @@ fn base64(text: &str) -> Result<(), String> {
     let bare: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     STANDARD.decode(&bare).map(|_| ()).map_err(|error| {
         let at = match error {
-            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
-            base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => bare.len(),
+            base64::DecodeError::InvalidByte(at, _)
+            | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+            base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => {
+                bare.len()
+            }
         };
         format!("illegal base64 data at input byte {at}")
     })
@@ -130,7 +161,9 @@ fn base64(text: &str) -> Result<(), String> {
 fn time(text: &str) -> Result<(), String> {
     match text.parse::<Timestamp>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\"")),
+        Err(_) => Err(format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+        )),
     }
 }
 
@@ -161,13 +194,45 @@ mod tests {
     #[test]
     fn wrong_types_are_told_as_go_tells_them() {
         let cannot = |what: &str| format!("json: cannot unmarshal {what}");
-        check("ConfigMap", json!({"data": {"a": "b", "c": null}, "metadata": null}), "");
-        check("ConfigMap", json!({"data": {"a": 1}}), &cannot("number into Go struct field ConfigMap.data of type string"));
-        check("ConfigMap", json!({"data": "x"}), &cannot("string into Go struct field ConfigMap.data of type map[string]string"));
-        check("ConfigMap", json!({"metadata": {"name": 1}}), &cannot("number into Go struct field ObjectMeta.metadata.name of type string"));
-        check("Service", json!({"spec": {"ports": {}}}), &cannot("object into Go struct field ServiceSpec.spec.ports of type []v1.ServicePort"));
-        check("Service", json!({"spec": {"ports": [{"port": "x"}]}}), &cannot("string into Go struct field ServicePort.spec.ports.port of type int32"));
-        check("Deployment", json!({"spec": {"replicas": 1.5}}), &cannot("number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"));
-        check("Secret", json!({"data": {"a": "not base64!"}}), "illegal base64 data at input byte 3");
+        check(
+            "ConfigMap",
+            json!({"data": {"a": "b", "c": null}, "metadata": null}),
+            "",
+        );
+        check(
+            "ConfigMap",
+            json!({"data": {"a": 1}}),
+            &cannot("number into Go struct field ConfigMap.data of type string"),
+        );
+        check(
+            "ConfigMap",
+            json!({"data": "x"}),
+            &cannot("string into Go struct field ConfigMap.data of type map[string]string"),
+        );
+        check(
+            "ConfigMap",
+            json!({"metadata": {"name": 1}}),
+            &cannot("number into Go struct field ObjectMeta.metadata.name of type string"),
+        );
+        check(
+            "Service",
+            json!({"spec": {"ports": {}}}),
+            &cannot("object into Go struct field ServiceSpec.spec.ports of type []v1.ServicePort"),
+        );
+        check(
+            "Service",
+            json!({"spec": {"ports": [{"port": "x"}]}}),
+            &cannot("string into Go struct field ServicePort.spec.ports.port of type int32"),
+        );
+        check(
+            "Deployment",
+            json!({"spec": {"replicas": 1.5}}),
+            &cannot("number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"),
+        );
+        check(
+            "Secret",
+            json!({"data": {"a": "not base64!"}}),
+            "illegal base64 data at input byte 3",
+        );
     }
 }

@@ -140,7 +140,9 @@ fn zero_value(ty: &FieldType) -> Option<Value> {
             normalise_message(*message, &mut fields);
             Some(Value::Object(fields))
         }
-        FieldType::List(_) | FieldType::Map(_) | FieldType::Time | FieldType::MicroTime => Some(Value::Null),
+        FieldType::List(_) | FieldType::Map(_) | FieldType::Time | FieldType::MicroTime => {
+            Some(Value::Null)
+        }
         _ => None,
     }
 }

@@ -228,7 +228,13 @@ fn add_merge_metadata(definitions: &mut Definitions) {
         }
     }
     // Fields of list keys that are always there in Go.
-    for (ty, key) in [("core.v1.Container", "name"), ("core.v1.EphemeralContainer", "name"), ("core.v1.EnvVar", "name"), ("core.v1.Volume", "name"), ("core.v1.VolumeMount", "mountPath")] {
+    for (ty, key) in [
+        ("core.v1.Container", "name"),
+        ("core.v1.EphemeralContainer", "name"),
+        ("core.v1.EnvVar", "name"),
+        ("core.v1.Volume", "name"),
+        ("core.v1.VolumeMount", "mountPath"),
+    ] {
         if let Some(node) = merge_node(definitions, ty, key) {
             node.insert("default".into(), json!(""));
         }

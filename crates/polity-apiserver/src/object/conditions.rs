@@ -20,7 +20,9 @@ impl Condition {
         if !object["status"]["conditions"].is_array() {
             object["status"]["conditions"] = json!([]);
         }
-        let list = object["status"]["conditions"].as_array_mut().expect("made a list above");
+        let list = object["status"]["conditions"]
+            .as_array_mut()
+            .expect("made a list above");
         let status = if self.status { "True" } else { "False" };
         let found = list.iter_mut().find(|known| known["type"] == self.kind);
         let since = match &found {
@@ -47,7 +49,8 @@ impl Condition {
 
 /// Whether a condition is True.
 pub fn is_true(object: &Value, kind: &str) -> bool {
-    object.pointer("/status/conditions")
+    object
+        .pointer("/status/conditions")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
@@ -62,15 +65,26 @@ mod tests {
     fn the_transition_time_moves_only_with_the_status() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let mut crd = json!({});
-        let mut condition = Condition { kind: "Established", status: true, reason: "A", message: "m".into() };
+        let mut condition = Condition {
+            kind: "Established",
+            status: true,
+            reason: "A",
+            message: "m".into(),
+        };
         assert!(condition.set(&mut crd, at("2026-01-01T00:00:00Z")));
         assert!(!condition.set(&mut crd, at("2026-01-02T00:00:00Z")));
         condition.reason = "B";
         assert!(condition.set(&mut crd, at("2026-01-03T00:00:00Z")));
-        assert_eq!(crd["status"]["conditions"][0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
+        assert_eq!(
+            crd["status"]["conditions"][0]["lastTransitionTime"],
+            "2026-01-01T00:00:00Z"
+        );
         condition.status = false;
         assert!(condition.set(&mut crd, at("2026-01-04T00:00:00Z")));
-        assert_eq!(crd["status"]["conditions"][0]["lastTransitionTime"], "2026-01-04T00:00:00Z");
+        assert_eq!(
+            crd["status"]["conditions"][0]["lastTransitionTime"],
+            "2026-01-04T00:00:00Z"
+        );
         assert!(!is_true(&crd, "Established"));
     }
 }

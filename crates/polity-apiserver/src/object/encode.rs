@@ -12,12 +12,21 @@ use serde_json::{Map, Value};
 pub fn payload(object: &Map<String, Value>) -> Payload {
     let mut before = Vec::with_capacity(1024);
     before.extend_from_slice(&head(
-        object.get("apiVersion").and_then(Value::as_str).unwrap_or_default(),
-        object.get("kind").and_then(Value::as_str).unwrap_or_default(),
+        object
+            .get("apiVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+        object
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
     ));
     before.extend_from_slice(b"\"metadata\":{");
     let empty = Map::new();
-    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let metadata = object
+        .get("metadata")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
     for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
         member(&mut before, key, value);
         before.push(b',');
@@ -65,7 +74,10 @@ pub struct Heads {
 impl Heads {
     /// `stored` is the apiVersion objects were written with, `served` the one the client asked for.
     pub fn new(stored: &str, served: &str, kind: &str) -> Self {
-        Self { stored: head(stored, kind).into(), served: head(served, kind).into() }
+        Self {
+            stored: head(stored, kind).into(),
+            served: head(served, kind).into(),
+        }
     }
 
     /// Whether stored bytes begin as this kind's do.
@@ -109,7 +121,11 @@ mod tests {
 
     fn stored(value: &Value, revision: u64) -> Bytes {
         let payload = payload(value.as_object().unwrap());
-        joined(&[&payload.before, revision.to_string().as_bytes(), &payload.after])
+        joined(&[
+            &payload.before,
+            revision.to_string().as_bytes(),
+            &payload.after,
+        ])
     }
 
     #[test]
@@ -122,19 +138,27 @@ mod tests {
         let mut expected = object.clone();
         expected["metadata"]["resourceVersion"] = json!("42");
         assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
-        assert!(bytes.starts_with(b"{\"apiVersion\":\"discovery.k8s.io/v1\",\"kind\":\"EndpointSlice\","));
+        assert!(
+            bytes.starts_with(
+                b"{\"apiVersion\":\"discovery.k8s.io/v1\",\"kind\":\"EndpointSlice\","
+            )
+        );
     }
 
     #[test]
     fn n14_bare_items_and_c19_other_versions_need_no_parsing() {
-        let object = json!({"apiVersion": "g/v1", "kind": "W", "metadata": {"name": "a"}, "spec": {"b": 1}});
+        let object =
+            json!({"apiVersion": "g/v1", "kind": "W", "metadata": {"name": "a"}, "spec": {"b": 1}});
         let bytes = stored(&object, 1);
         let heads = Heads::new("g/v1", "g/v2", "W");
         let served: Value = serde_json::from_slice(&heads.object(&bytes)).unwrap();
         assert_eq!(served["apiVersion"], "g/v2");
         assert_eq!(served["spec"]["b"], 1);
         let bare: Value = serde_json::from_slice(&heads.bare(&bytes)).unwrap();
-        assert_eq!(bare, json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"b": 1}}));
+        assert_eq!(
+            bare,
+            json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"b": 1}})
+        );
     }
 
     #[test]

@@ -48,6 +48,8 @@ impl polity_store::Index for ObjectIndex {
             metadata: ObjectIndex,
         }
         // What is stored went through validation; should it not decode all the same, it has no labels and no owners.
-        serde_json::from_slice::<Whole>(bytes).map(|whole| whole.metadata).unwrap_or_default()
+        serde_json::from_slice::<Whole>(bytes)
+            .map(|whole| whole.metadata)
+            .unwrap_or_default()
     }
 }

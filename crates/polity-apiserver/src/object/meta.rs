@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json};
 /// The metadata of an object; empty when there is none.
 pub fn of(object: &Value) -> &Map<String, Value> {
     static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
-    object.get("metadata").and_then(Value::as_object).unwrap_or(&EMPTY)
+    object
+        .get("metadata")
+        .and_then(Value::as_object)
+        .unwrap_or(&EMPTY)
 }
 
 /// The metadata of an object, made when there is none.
@@ -26,7 +29,10 @@ pub fn of_mut(object: &mut Value) -> &mut Map<String, Value> {
 
 /// A text field of the metadata, `""` when absent.
 pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    of(object).get(field).and_then(Value::as_str).unwrap_or_default()
+    of(object)
+        .get(field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 pub fn name(object: &Value) -> &str {
@@ -46,11 +52,16 @@ pub fn resource_version(object: &Value) -> &str {
 }
 
 pub fn generation(object: &Value) -> i64 {
-    of(object).get("generation").and_then(Value::as_i64).unwrap_or(0)
+    of(object)
+        .get("generation")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
 }
 
 pub fn is_deleting(object: &Value) -> bool {
-    of(object).get("deletionTimestamp").is_some_and(|time| !time.is_null())
+    of(object)
+        .get("deletionTimestamp")
+        .is_some_and(|time| !time.is_null())
 }
 
 pub fn finalizers(object: &Value) -> Vec<&str> {
@@ -59,7 +70,9 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
 
 /// The strings of a list, whatever else is in it.
 pub fn strings(list: Option<&Value>) -> Vec<&str> {
-    list.and_then(Value::as_array).map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
+    list.and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default()
 }
 
 /// Sets or, when empty, removes a field of the metadata.
@@ -113,11 +126,18 @@ pub fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
         validate_annotations(annotations, &field.child("annotations"), &mut errors);
     }
-    validate_owners(metadata.get("ownerReferences"), &field.child("ownerReferences"), &mut errors);
+    validate_owners(
+        metadata.get("ownerReferences"),
+        &field.child("ownerReferences"),
+        &mut errors,
+    );
     validate_finalizers(object, &field.child("finalizers"), &mut errors);
     if let Some(old) = old.filter(|old| is_deleting(old)) {
         let before = finalizers(old);
-        let added: Vec<&str> = finalizers(object).into_iter().filter(|f| !before.contains(f)).collect();
+        let added: Vec<&str> = finalizers(object)
+            .into_iter()
+            .filter(|f| !before.contains(f))
+            .collect();
         if !added.is_empty() {
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers {}",
@@ -150,7 +170,11 @@ fn validate_labels(labels: &Map<String, Value>, field: &FieldPath, errors: &mut 
     }
 }
 
-fn validate_annotations(annotations: &Map<String, Value>, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_annotations(
+    annotations: &Map<String, Value>,
+    field: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) {
     const MAX_BYTES: usize = 256 * 1024;
     let mut total = 0;
     for (key, value) in annotations {
@@ -170,9 +194,15 @@ fn validate_finalizers(object: &Value, field: &FieldPath, errors: &mut Vec<Field
         for detail in complaints(name::qualified_name(finalizer)) {
             errors.push(FieldError::invalid(field, &json!(finalizer), &detail));
         }
-        if !finalizer.contains('/') && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
+        if !finalizer.contains('/')
+            && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
+        {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(&field.index(index), &json!(finalizer), detail));
+            errors.push(FieldError::invalid(
+                &field.index(index),
+                &json!(finalizer),
+                detail,
+            ));
         }
     }
     if all.contains(&"orphan") && all.contains(&"foregroundDeletion") {
@@ -182,16 +212,25 @@ fn validate_finalizers(object: &Value, field: &FieldPath, errors: &mut Vec<Field
 }
 
 fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(owners) = owners.and_then(Value::as_array) else { return };
+    let Some(owners) = owners.and_then(Value::as_array) else {
+        return;
+    };
     let mut controller: Option<String> = None;
     for (index, owner) in owners.iter().enumerate() {
         let at = field.index(index);
         let get = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         let api_version = get("apiVersion");
         match api_version.parse::<polity_core::GroupVersion>() {
-            _ if api_version.is_empty() => errors.push(FieldError::required(&at.child("apiVersion"), "must not be empty")),
+            _ if api_version.is_empty() => errors.push(FieldError::required(
+                &at.child("apiVersion"),
+                "must not be empty",
+            )),
             Ok(gv) if !gv.version.is_empty() => {}
-            _ => errors.push(FieldError::invalid(&at.child("apiVersion"), &json!(api_version), "version must not be empty")),
+            _ => errors.push(FieldError::invalid(
+                &at.child("apiVersion"),
+                &json!(api_version),
+                "version must not be empty",
+            )),
         }
         for key in ["kind", "name", "uid"] {
             if get(key).is_empty() {
@@ -218,14 +257,23 @@ fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Vec<F
 
 /// M13: drops exact duplicates of owner references; answers the uids that came twice.
 pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
-    let Some(owners) = of_mut(object).get_mut("ownerReferences").and_then(Value::as_array_mut) else {
+    let Some(owners) = of_mut(object)
+        .get_mut("ownerReferences")
+        .and_then(Value::as_array_mut)
+    else {
         return Vec::new();
     };
     let mut dropped = Vec::new();
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     for owner in owners.drain(..) {
         if kept.contains(&owner) {
-            dropped.push(owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
+            dropped.push(
+                owner
+                    .get("uid")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
         } else {
             kept.push(owner);
         }
@@ -264,14 +312,26 @@ mod tests {
         check(json!({"labels": {"a b": "c"}}), &["metadata.labels"]);
         check(json!({"labels": {"a": "-"}}), &["metadata.labels"]);
         check(json!({"annotations": {"A.example/b": "any thing"}}), &[]);
-        check(json!({"annotations": {"big": "x".repeat(300_000)}}), &["metadata.annotations"]);
+        check(
+            json!({"annotations": {"big": "x".repeat(300_000)}}),
+            &["metadata.annotations"],
+        );
         check(json!({"finalizers": ["example.com/x", "orphan"]}), &[]);
         check(json!({"finalizers": ["x"]}), &["metadata.finalizers[0]"]);
         let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": true});
         check(json!({"ownerReferences": [owner("a", "1")]}), &[]);
-        check(json!({"ownerReferences": [owner("a", "")]}), &["metadata.ownerReferences[0].uid"]);
-        check(json!({"ownerReferences": [owner("a", "1"), owner("b", "2")]}), &["metadata.ownerReferences"]);
-        check(json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "1"}]}), &["metadata.ownerReferences[0]"]);
+        check(
+            json!({"ownerReferences": [owner("a", "")]}),
+            &["metadata.ownerReferences[0].uid"],
+        );
+        check(
+            json!({"ownerReferences": [owner("a", "1"), owner("b", "2")]}),
+            &["metadata.ownerReferences"],
+        );
+        check(
+            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "1"}]}),
+            &["metadata.ownerReferences[0]"],
+        );
     }
 
     #[test]
@@ -285,9 +345,13 @@ mod tests {
 
     #[test]
     fn m13_exact_duplicates_are_dropped() {
-        let mut object = json!({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "1"}, {"uid": "2"}]}});
+        let mut object =
+            json!({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "1"}, {"uid": "2"}]}});
         assert_eq!(drop_duplicate_owners(&mut object), ["1"]);
-        assert_eq!(of(&object)["ownerReferences"], json!([{"uid": "1"}, {"uid": "2"}]));
+        assert_eq!(
+            of(&object)["ownerReferences"],
+            json!([{"uid": "1"}, {"uid": "2"}])
+        );
         assert!(drop_duplicate_owners(&mut object).is_empty());
     }
 }

@@ -15,11 +15,17 @@ pub struct Clause {
 impl Clause {
     /// A parameter's value, `""` when absent.
     pub fn param(&self, key: &str) -> &str {
-        self.params.iter().find(|(k, _)| k == key).map_or("", |(_, value)| value.as_str())
+        self.params
+            .iter()
+            .find(|(k, _)| k == key)
+            .map_or("", |(_, value)| value.as_str())
     }
 
     fn is_json(&self) -> bool {
-        matches!(self.media.as_str(), "application/json" | "*/*" | "application/*")
+        matches!(
+            self.media.as_str(),
+            "application/json" | "*/*" | "application/*"
+        )
     }
 
     fn is_yaml(&self) -> bool {
@@ -43,7 +49,12 @@ fn clause(text: &str) -> Option<(i32, Clause)> {
     }
     let params: Vec<(String, String)> = parts
         .filter_map(|part| part.split_once('='))
-        .map(|(key, value)| (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"').to_owned()))
+        .map(|(key, value)| {
+            (
+                key.trim().to_ascii_lowercase(),
+                value.trim().trim_matches('"').to_owned(),
+            )
+        })
         .collect();
     let weight = params
         .iter()
@@ -88,7 +99,11 @@ pub fn choose(header: Option<&str>) -> Result<Wanted, ApiError> {
             ("PartialObjectMetadataList", "v1") if meta => Form::PartialList,
             _ => continue,
         };
-        return Ok(Wanted { form, pretty: clause.param("pretty") == "1", yaml });
+        return Ok(Wanted {
+            form,
+            pretty: clause.param("pretty") == "1",
+            yaml,
+        });
     }
     Err(not_acceptable())
 }
@@ -107,7 +122,9 @@ pub fn discovery_version(header: Option<&str>) -> Option<&'static str> {
         if clause.param("as").is_empty() {
             return None;
         }
-        if clause.param("as") == "APIGroupDiscoveryList" && clause.param("g") == "apidiscovery.k8s.io" {
+        if clause.param("as") == "APIGroupDiscoveryList"
+            && clause.param("g") == "apidiscovery.k8s.io"
+        {
             match clause.param("v") {
                 "v2" => return Some("v2"),
                 "v2beta1" => return Some("v2beta1"),
@@ -120,7 +137,8 @@ pub fn discovery_version(header: Option<&str>) -> Option<&'static str> {
 
 /// N3: none of the wanted forms can be served.
 pub fn not_acceptable() -> ApiError {
-    let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml";
+    let message =
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml";
     ApiError::bare(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
 }
 
@@ -136,32 +154,53 @@ mod tests {
     fn n3_the_first_acceptable_clause_wins() {
         assert_eq!(choose(None).unwrap().form, Form::Plain);
         assert_eq!(form("*/*"), Some(Form::Plain));
-        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json"), Some(Form::Plain));
+        assert_eq!(
+            form("application/vnd.kubernetes.protobuf,application/json"),
+            Some(Form::Plain)
+        );
         assert_eq!(form("text/html"), None);
-        assert_eq!(form("application/json;q=0.5,application/json;as=Table;v=v1;g=meta.k8s.io"), Some(Form::Table("meta.k8s.io/v1")));
+        assert_eq!(
+            form("application/json;q=0.5,application/json;as=Table;v=v1;g=meta.k8s.io"),
+            Some(Form::Table("meta.k8s.io/v1"))
+        );
     }
 
     #[test]
     fn n4_tables_of_both_versions() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(form(kubectl), Some(Form::Table("meta.k8s.io/v1")));
-        assert_eq!(form("application/json;as=Table;v=v1beta1;g=meta.k8s.io"), Some(Form::Table("meta.k8s.io/v1beta1")));
-        assert_eq!(form("application/json;as=Table;v=v7;g=meta.k8s.io,application/json"), Some(Form::Plain));
+        assert_eq!(
+            form("application/json;as=Table;v=v1beta1;g=meta.k8s.io"),
+            Some(Form::Table("meta.k8s.io/v1beta1"))
+        );
+        assert_eq!(
+            form("application/json;as=Table;v=v7;g=meta.k8s.io,application/json"),
+            Some(Form::Plain)
+        );
     }
 
     #[test]
     fn n10_protobuf_alone_and_n12_cbor_are_not_served() {
         assert_eq!(form("application/vnd.kubernetes.protobuf"), None);
         assert_eq!(form("application/cbor"), None);
-        assert_eq!(choose(Some("application/cbor")).unwrap_err().code.as_u16(), 406);
+        assert_eq!(
+            choose(Some("application/cbor")).unwrap_err().code.as_u16(),
+            406
+        );
     }
 
     #[test]
     fn d2_discovery_answers_the_version_asked_for() {
         let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-        assert_eq!(discovery_version(Some(&format!("{v2},{beta},application/json"))), Some("v2"));
-        assert_eq!(discovery_version(Some(&format!("{beta},application/json"))), Some("v2beta1"));
+        assert_eq!(
+            discovery_version(Some(&format!("{v2},{beta},application/json"))),
+            Some("v2")
+        );
+        assert_eq!(
+            discovery_version(Some(&format!("{beta},application/json"))),
+            Some("v2beta1")
+        );
         assert_eq!(discovery_version(Some("application/json")), None);
         assert_eq!(discovery_version(None), None);
     }

@@ -29,17 +29,26 @@ pub struct Decoded {
 pub async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(ApiError::too_large(
-            format!("Request entity too large: limit is {MAX_BODY_BYTES}"),
-        )),
-        Err(error) => Err(ApiError::bad_request(format!("error reading the request body: {error}"))),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            Err(ApiError::too_large(format!(
+                "Request entity too large: limit is {MAX_BODY_BYTES}"
+            )))
+        }
+        Err(error) => Err(ApiError::bad_request(format!(
+            "error reading the request body: {error}"
+        ))),
     }
 }
 
 /// The media type of a body, without parameters; `None` when the header is absent.
 pub fn media_type(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let media = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let media = text
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     (!media.is_empty()).then_some(media)
 }
 
@@ -49,11 +58,16 @@ pub fn decode(media: Option<&str>, body: &[u8]) -> Result<Decoded, ApiError> {
         None | Some("application/json") => json(body),
         Some("application/yaml") => yaml(body),
         Some("application/vnd.kubernetes.protobuf") => match protobuf::decode(body) {
-            Ok(value) => Ok(Decoded { value, duplicates: Vec::new() }),
-            Err(ProtobufError::UnknownKind { kind, .. }) if kind.is_empty() => {
-                Err(ApiError::bad_request("Object 'Kind' is missing in the protobuf envelope"))
+            Ok(value) => Ok(Decoded {
+                value,
+                duplicates: Vec::new(),
+            }),
+            Err(ProtobufError::UnknownKind { kind, .. }) if kind.is_empty() => Err(
+                ApiError::bad_request("Object 'Kind' is missing in the protobuf envelope"),
+            ),
+            Err(error @ ProtobufError::UnknownKind { .. }) => {
+                Err(ApiError::unsupported_media_type(error.to_string()))
             }
-            Err(error @ ProtobufError::UnknownKind { .. }) => Err(ApiError::unsupported_media_type(error.to_string())),
             Err(error) => Err(ApiError::bad_request(error.to_string())),
         },
         Some(_) => Err(ApiError::unsupported_media_type(format!(
@@ -66,10 +80,13 @@ pub fn decode(media: Option<&str>, body: &[u8]) -> Result<Decoded, ApiError> {
 pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let value = Seed { path: String::new(), duplicates: &mut duplicates }
-        .deserialize(&mut deserializer)
-        .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| ApiError::bad_request(format!("couldn't decode the body as JSON: {error}")))?;
+    let value = Seed {
+        path: String::new(),
+        duplicates: &mut duplicates,
+    }
+    .deserialize(&mut deserializer)
+    .and_then(|value| deserializer.end().map(|()| value))
+    .map_err(|error| ApiError::bad_request(format!("couldn't decode the body as JSON: {error}")))?;
     Ok(Decoded { value, duplicates })
 }
 
@@ -84,9 +101,13 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
         return Ok(decoded);
     }
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    let value: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
-    Ok(Decoded { value, duplicates: Vec::new() })
+    let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        ApiError::bad_request(format!("error converting YAML to JSON: {error}"))
+    })?;
+    Ok(Decoded {
+        value,
+        duplicates: Vec::new(),
+    })
 }
 
 /// Builds a value while keeping the path, so that a key that comes twice can be named.
@@ -155,7 +176,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut items = Vec::new();
         loop {
             let path = format!("{}[{}]", self.path, items.len());
-            match seq.next_element_seed(Seed { path, duplicates: &mut *self.duplicates })? {
+            match seq.next_element_seed(Seed {
+                path,
+                duplicates: &mut *self.duplicates,
+            })? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -165,12 +189,18 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let path =
-                if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            let path = if self.path.is_empty() {
+                key.clone()
+            } else {
+                format!("{}.{key}", self.path)
+            };
             if map.contains_key(&key) && !self.duplicates.contains(&path) {
                 self.duplicates.push(path.clone());
             }
-            let value = access.next_value_seed(Seed { path, duplicates: &mut *self.duplicates })?;
+            let value = access.next_value_seed(Seed {
+                path,
+                duplicates: &mut *self.duplicates,
+            })?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
@@ -186,23 +216,44 @@ mod tests {
     #[test]
     fn f2_duplicate_keys_are_named_and_the_last_one_wins() {
         let decoded = json(br#"{"spec":{"x":1,"x":2,"l":[{"a":1,"a":2}]},"spec2":1}"#).unwrap();
-        assert_eq!(decoded.value, value!({"spec": {"x": 2, "l": [{"a": 2}]}, "spec2": 1}));
+        assert_eq!(
+            decoded.value,
+            value!({"spec": {"x": 2, "l": [{"a": 2}]}, "spec2": 1})
+        );
         assert_eq!(decoded.duplicates, ["spec.x", "spec.l[0].a"]);
     }
 
     #[test]
     fn n2_media_types() {
         assert_eq!(decode(None, b"{}").unwrap().value, value!({}));
-        assert_eq!(decode(Some("application/yaml"), b"a: 0644\nb: yes").unwrap().value, value!({"a": 420, "b": true}));
-        assert_eq!(decode(Some("text/plain"), b"{}").unwrap_err().code.as_u16(), 415);
-        assert_eq!(decode(Some("application/cbor"), b"").unwrap_err().code.as_u16(), 415);
+        assert_eq!(
+            decode(Some("application/yaml"), b"a: 0644\nb: yes")
+                .unwrap()
+                .value,
+            value!({"a": 420, "b": true})
+        );
+        assert_eq!(
+            decode(Some("text/plain"), b"{}").unwrap_err().code.as_u16(),
+            415
+        );
+        assert_eq!(
+            decode(Some("application/cbor"), b"")
+                .unwrap_err()
+                .code
+                .as_u16(),
+            415
+        );
     }
 
     #[test]
     fn broken_bodies_are_bad_requests() {
         let deep = "[".repeat(100_000);
         for body in ["", "{", "{}x", "nul", deep.as_str()] {
-            assert_eq!(json(body.as_bytes()).unwrap_err().code.as_u16(), 400, "{body:.20}");
+            assert_eq!(
+                json(body.as_bytes()).unwrap_err().code.as_u16(),
+                400,
+                "{body:.20}"
+            );
         }
         assert_eq!(yaml(b"a: [").unwrap_err().code.as_u16(), 400);
         assert_eq!(yaml(&[0xff, 0xfe]).unwrap_err().code.as_u16(), 400);

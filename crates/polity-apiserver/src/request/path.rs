@@ -27,15 +27,25 @@ pub struct ResourceRequest {
 pub enum Target {
     Resource(ResourceRequest),
     /// Discovery, health and everything else; the verb is the lower-case method.
-    NonResource { verb: String, path: String },
+    NonResource {
+        verb: String,
+        path: String,
+    },
 }
 
 /// Reads a request line. `path` is percent-encoded, as it came.
 pub fn parse(method: &Method, path: &str, query: &str) -> Target {
-    let segments: Vec<String> =
-        path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
+    let segments: Vec<String> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(percent_decode)
+        .collect();
     // An empty segment leads nowhere.
-    let request = if path.contains("//") { None } else { resource_request(method, &segments, query) };
+    let request = if path.contains("//") {
+        None
+    } else {
+        resource_request(method, &segments, query)
+    };
     match request {
         Some(request) => Target::Resource(request),
         None => Target::NonResource {
@@ -51,7 +61,11 @@ fn resource_request(method: &Method, segments: &[String], query: &str) -> Option
         [apis, group, version, rest @ ..] if apis == "apis" => (group.clone(), version, rest),
         _ => return None,
     };
-    let mut request = ResourceRequest { group, version: version.clone(), ..Default::default() };
+    let mut request = ResourceRequest {
+        group,
+        version: version.clone(),
+        ..Default::default()
+    };
     let parts = match rest {
         [] => return None,
         [namespaces, namespace, inside @ ..] if namespaces == "namespaces" => {
@@ -68,7 +82,9 @@ fn resource_request(method: &Method, segments: &[String], query: &str) -> Option
     request.subresource = parts.get(2).cloned().unwrap_or_default();
     request.rest = parts.get(3..).unwrap_or_default().to_vec();
     request.verb = verb(method, &request.name, query)?.to_owned();
-    if request.name.is_empty() && matches!(request.verb.as_str(), "list" | "watch" | "deletecollection") {
+    if request.name.is_empty()
+        && matches!(request.verb.as_str(), "list" | "watch" | "deletecollection")
+    {
         request.name = name_in_field_selector(query).unwrap_or_default();
     }
     Some(request)
@@ -78,7 +94,11 @@ fn verb(method: &Method, name: &str, query: &str) -> Option<&'static str> {
     Some(match *method {
         Method::POST => "create",
         Method::GET | Method::HEAD if name.is_empty() => {
-            if wants_watch(query) { "watch" } else { "list" }
+            if wants_watch(query) {
+                "watch"
+            } else {
+                "list"
+            }
         }
         Method::GET | Method::HEAD => "get",
         Method::PUT => "update",
@@ -90,7 +110,9 @@ fn verb(method: &Method, name: &str, query: &str) -> Option<&'static str> {
 }
 
 fn wants_watch(query: &str) -> bool {
-    pairs(query).any(|(key, value)| key == "watch" && matches!(value.as_str(), "1" | "true" | "True" | "TRUE" | "t"))
+    pairs(query).any(|(key, value)| {
+        key == "watch" && matches!(value.as_str(), "1" | "true" | "True" | "TRUE" | "t")
+    })
 }
 
 /// U5: a list by `metadata.name=N` carries the name N.
@@ -114,8 +136,13 @@ fn percent_decode(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
-        match (bytes[at], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+        let hex = bytes
+            .get(at + 1..at + 3)
+            .and_then(|hex| std::str::from_utf8(hex).ok());
+        match (
+            bytes[at],
+            hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()),
+        ) {
             (b'%', Some(byte)) => {
                 out.push(byte);
                 at += 3;
@@ -139,7 +166,11 @@ mod tests {
         let shown = match parse(&method, path, query) {
             Target::Resource(r) => {
                 let mut text = format!("{} {}/{} {}", r.verb, r.group, r.version, r.resource);
-                for (key, value) in [("ns", &r.namespace), ("name", &r.name), ("sub", &r.subresource)] {
+                for (key, value) in [
+                    ("ns", &r.namespace),
+                    ("name", &r.name),
+                    ("sub", &r.subresource),
+                ] {
                     if !value.is_empty() {
                         text.push_str(&format!(" {key}={value}"));
                     }
@@ -154,20 +185,56 @@ mod tests {
     #[test]
     fn u1_u2_shapes_of_urls() {
         check(Method::GET, "/api/v1/nodes", "list /v1 nodes");
-        check(Method::POST, "/api/v1/namespaces/a/configmaps", "create /v1 configmaps ns=a");
-        check(Method::GET, "/apis/apps/v1/namespaces/a/deployments/d/scale", "get apps/v1 deployments ns=a name=d sub=scale");
-        check(Method::DELETE, "/apis/apps/v1/namespaces/a/deployments", "deletecollection apps/v1 deployments ns=a");
-        check(Method::PATCH, "/api/v1/nodes/n/status", "patch /v1 nodes name=n sub=status");
-        check(Method::GET, "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "get rbac.authorization.k8s.io/v1 clusterroles name=system:node");
+        check(
+            Method::POST,
+            "/api/v1/namespaces/a/configmaps",
+            "create /v1 configmaps ns=a",
+        );
+        check(
+            Method::GET,
+            "/apis/apps/v1/namespaces/a/deployments/d/scale",
+            "get apps/v1 deployments ns=a name=d sub=scale",
+        );
+        check(
+            Method::DELETE,
+            "/apis/apps/v1/namespaces/a/deployments",
+            "deletecollection apps/v1 deployments ns=a",
+        );
+        check(
+            Method::PATCH,
+            "/api/v1/nodes/n/status",
+            "patch /v1 nodes name=n sub=status",
+        );
+        check(
+            Method::GET,
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            "get rbac.authorization.k8s.io/v1 clusterroles name=system:node",
+        );
     }
 
     #[test]
     fn u3_namespaces_are_objects_and_folders() {
         check(Method::GET, "/api/v1/namespaces", "list /v1 namespaces");
-        check(Method::GET, "/api/v1/namespaces/x", "get /v1 namespaces ns=x name=x");
-        check(Method::PUT, "/api/v1/namespaces/x/finalize", "update /v1 namespaces ns=x name=x sub=finalize");
-        check(Method::PUT, "/api/v1/namespaces/x/status", "update /v1 namespaces ns=x name=x sub=status");
-        check(Method::GET, "/api/v1/namespaces/x/secrets", "list /v1 secrets ns=x");
+        check(
+            Method::GET,
+            "/api/v1/namespaces/x",
+            "get /v1 namespaces ns=x name=x",
+        );
+        check(
+            Method::PUT,
+            "/api/v1/namespaces/x/finalize",
+            "update /v1 namespaces ns=x name=x sub=finalize",
+        );
+        check(
+            Method::PUT,
+            "/api/v1/namespaces/x/status",
+            "update /v1 namespaces ns=x name=x sub=status",
+        );
+        check(
+            Method::GET,
+            "/api/v1/namespaces/x/secrets",
+            "list /v1 secrets ns=x",
+        );
     }
 
     #[test]
@@ -180,13 +247,25 @@ mod tests {
 
     #[test]
     fn u5_a_list_by_name_carries_the_name() {
-        check(Method::GET, "/api/v1/nodes?fieldSelector=metadata.name%3Dn", "list /v1 nodes name=n");
-        check(Method::GET, "/api/v1/nodes?fieldSelector=a%3Db,metadata.name%3D%3Dn&watch=1", "watch /v1 nodes name=n");
+        check(
+            Method::GET,
+            "/api/v1/nodes?fieldSelector=metadata.name%3Dn",
+            "list /v1 nodes name=n",
+        );
+        check(
+            Method::GET,
+            "/api/v1/nodes?fieldSelector=a%3Db,metadata.name%3D%3Dn&watch=1",
+            "watch /v1 nodes name=n",
+        );
     }
 
     #[test]
     fn u6_watch_on_one_object_is_a_get() {
-        check(Method::GET, "/api/v1/nodes/n?watch=true", "get /v1 nodes name=n");
+        check(
+            Method::GET,
+            "/api/v1/nodes/n?watch=true",
+            "get /v1 nodes name=n",
+        );
     }
 
     #[test]

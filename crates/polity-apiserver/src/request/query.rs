@@ -23,7 +23,10 @@ impl Query {
 
     /// The value of a parameter, `""` when it is absent.
     pub fn get(&self, key: &str) -> &str {
-        self.0.get(key).and_then(|values| values.first()).map_or("", String::as_str)
+        self.0
+            .get(key)
+            .and_then(|values| values.first())
+            .map_or("", String::as_str)
     }
 
     /// Whether the parameter stands in the query, with or without a value.
@@ -40,7 +43,10 @@ impl Query {
     pub fn flag(&self, key: &str) -> Option<bool> {
         let values = self.0.get(key)?;
         let first = values.first().map_or("", String::as_str);
-        Some(!matches!(first.to_ascii_lowercase().as_str(), "0" | "false"))
+        Some(!matches!(
+            first.to_ascii_lowercase().as_str(),
+            "0" | "false"
+        ))
     }
 
     /// A whole number; `None` when it is absent.
@@ -48,7 +54,9 @@ impl Query {
         match self.get(key) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+                ApiError::bad_request(format!(
+                    "strconv.ParseInt: parsing {text:?}: invalid syntax"
+                ))
             }),
         }
     }
@@ -93,7 +101,11 @@ impl ListOptions {
             "NotOlderThan" => VersionMatch::NotOlderThan,
             other => {
                 let field = FieldPath::of("resourceVersionMatch");
-                let error = FieldError::not_supported(&field, &json!(other), &["Exact", "NotOlderThan", ""]);
+                let error = FieldError::not_supported(
+                    &field,
+                    &json!(other),
+                    &["Exact", "NotOlderThan", ""],
+                );
                 return Err(invalid_list_options(&[error]));
             }
         };
@@ -104,13 +116,27 @@ impl ListOptions {
             continue_token: query.get("continue").to_owned(),
             resource_version: query.get("resourceVersion").to_owned(),
             version_match,
-            timeout_seconds: query.integer("timeoutSeconds")?.map(|seconds| seconds.max(0) as u64),
+            timeout_seconds: query
+                .integer("timeoutSeconds")?
+                .map(|seconds| seconds.max(0) as u64),
             allow_bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
             send_initial_events: query.flag("sendInitialEvents"),
-            verb: if watch { ListVerb::Watch } else { ListVerb::List },
+            verb: if watch {
+                ListVerb::Watch
+            } else {
+                ListVerb::List
+            },
         };
-        let errors = if watch { options.watch_errors() } else { options.list_errors() };
-        if errors.is_empty() { Ok(options) } else { Err(invalid_list_options(&errors)) }
+        let errors = if watch {
+            options.watch_errors()
+        } else {
+            options.list_errors()
+        };
+        if errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(invalid_list_options(&errors))
+        }
     }
 
     /// The version as a number; `None` when absent or `0` would mean "any" is left to the caller.
@@ -118,7 +144,10 @@ impl ListOptions {
         match self.resource_version.as_str() {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| match self.verb {
-                ListVerb::List => ApiError::bad_request(format!("invalid resource version: {}", not_a_version(text))),
+                ListVerb::List => ApiError::bad_request(format!(
+                    "invalid resource version: {}",
+                    not_a_version(text)
+                )),
                 ListVerb::Watch => ApiError::unexpected(not_a_version(text)),
             }),
         }
@@ -129,24 +158,41 @@ impl ListOptions {
         let field = FieldPath::of("resourceVersionMatch");
         if self.version_match != VersionMatch::Unset {
             if self.resource_version.is_empty() {
-                errors.push(FieldError::forbidden(&field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+                errors.push(FieldError::forbidden(
+                    &field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
             }
             if !self.continue_token.is_empty() {
-                errors.push(FieldError::forbidden(&field, "resourceVersionMatch is forbidden when continue is provided"));
+                errors.push(FieldError::forbidden(
+                    &field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
             if self.version_match == VersionMatch::Exact && self.resource_version == "0" {
-                errors.push(FieldError::forbidden(&field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+                errors.push(FieldError::forbidden(
+                    &field,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
             }
         }
         if self.send_initial_events.is_some() {
-            errors.push(FieldError::forbidden(&FieldPath::of("sendInitialEvents"), "sendInitialEvents is forbidden for list"));
+            errors.push(FieldError::forbidden(
+                &FieldPath::of("sendInitialEvents"),
+                "sendInitialEvents is forbidden for list",
+            ));
         }
         errors
     }
 
     fn watch_errors(&self) -> Vec<FieldError> {
         let field = FieldPath::of("resourceVersionMatch");
-        let incomplete = || FieldError::forbidden(&field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        let incomplete = || {
+            FieldError::forbidden(
+                &field,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            )
+        };
         match (self.send_initial_events, self.version_match) {
             (None, VersionMatch::Unset) | (Some(_), VersionMatch::NotOlderThan) => Vec::new(),
             (None, _) => vec![FieldError::forbidden(
@@ -155,7 +201,10 @@ impl ListOptions {
             )],
             (Some(_), VersionMatch::Unset) => vec![incomplete()],
             (Some(_), VersionMatch::Exact) => {
-                vec![incomplete(), FieldError::not_supported(&field, &json!("Exact"), &["NotOlderThan"])]
+                vec![
+                    incomplete(),
+                    FieldError::not_supported(&field, &json!("Exact"), &["NotOlderThan"]),
+                ]
             }
         }
     }
@@ -163,7 +212,9 @@ impl ListOptions {
 
 /// What is wrong with a version that is no number.
 pub fn not_a_version(text: &str) -> String {
-    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
+    format!(
+        "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+    )
 }
 
 fn invalid_list_options(errors: &[FieldError]) -> ApiError {
@@ -193,7 +244,13 @@ pub struct WriteOptions {
 impl WriteOptions {
     /// What the server's own controllers write with.
     pub fn internal() -> Self {
-        Self { dry_run: false, field_manager: String::new(), field_validation: FieldValidation::Ignore, force: None, given: Map::new() }
+        Self {
+            dry_run: false,
+            field_manager: String::new(),
+            field_validation: FieldValidation::Ignore,
+            force: None,
+            given: Map::new(),
+        }
     }
 
     /// Reads and checks the parameters; `kind` is the options object errors speak of.
@@ -208,7 +265,11 @@ impl WriteOptions {
             "Strict" => FieldValidation::Strict,
             other => {
                 let field = FieldPath::of("fieldValidation");
-                errors.push(FieldError::not_supported(&field, &json!(other), &["", "Ignore", "Strict", "Warn"]));
+                errors.push(FieldError::not_supported(
+                    &field,
+                    &json!(other),
+                    &["", "Ignore", "Strict", "Warn"],
+                ));
                 FieldValidation::Warn
             }
         };
@@ -222,7 +283,13 @@ impl WriteOptions {
             if dry_run {
                 given.insert("dryRun".to_owned(), json!(["All"]));
             }
-            Ok(Self { dry_run, field_manager, field_validation, force: query.flag("force"), given })
+            Ok(Self {
+                dry_run,
+                field_manager,
+                field_validation,
+                force: query.flag("force"),
+                given,
+            })
         } else {
             Err(ApiError::invalid(kind, "meta.k8s.io", "", &errors))
         }
@@ -234,7 +301,11 @@ pub fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
     for value in values {
         if value != "All" {
             let shown = json!(values);
-            errors.push(FieldError::not_supported(&FieldPath::of("dryRun"), &shown, &["All"]));
+            errors.push(FieldError::not_supported(
+                &FieldPath::of("dryRun"),
+                &shown,
+                &["All"],
+            ));
             return false;
         }
     }
@@ -247,7 +318,10 @@ fn check_field_manager(name: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::too_long(&field, 128));
     }
     if let Some((at, odd)) = name.char_indices().find(|(_, c)| c.is_control()) {
-        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(odd));
+        let detail = format!(
+            "invalid character U+{:04X} (at position {at})",
+            u32::from(odd)
+        );
         errors.push(FieldError::invalid(&field, &Value::from(name), &detail));
     }
 }
@@ -286,22 +360,40 @@ mod tests {
     fn l6_version_parameters() {
         list("resourceVersion=5&resourceVersionMatch=Exact", "ok");
         list("resourceVersionMatch=Exact", "422 Invalid");
-        list("resourceVersion=0&resourceVersionMatch=Exact", "422 Invalid");
-        list("resourceVersion=5&resourceVersionMatch=NotOlderThan&continue=x", "422 Invalid");
-        list("resourceVersion=5&resourceVersionMatch=Sometimes", "422 Invalid");
+        list(
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            "422 Invalid",
+        );
+        list(
+            "resourceVersion=5&resourceVersionMatch=NotOlderThan&continue=x",
+            "422 Invalid",
+        );
+        list(
+            "resourceVersion=5&resourceVersionMatch=Sometimes",
+            "422 Invalid",
+        );
     }
 
     #[test]
     fn l10_a_list_has_no_initial_events() {
-        list("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0", "422 Invalid");
+        list(
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+            "422 Invalid",
+        );
     }
 
     #[test]
     fn w5_initial_events_and_version_match_go_together() {
-        watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "ok");
+        watch(
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+            "ok",
+        );
         watch("sendInitialEvents=true", "422 Invalid");
         watch("resourceVersionMatch=NotOlderThan", "422 Invalid");
-        watch("sendInitialEvents=true&resourceVersionMatch=Exact", "422 Invalid");
+        watch(
+            "sendInitialEvents=true&resourceVersionMatch=Exact",
+            "422 Invalid",
+        );
     }
 
     #[test]
@@ -309,11 +401,25 @@ mod tests {
         let parse = |text: &str| WriteOptions::from_query(&Query::parse(text), "CreateOptions");
         assert!(parse("dryRun=All").unwrap().dry_run);
         assert!(!parse("").unwrap().dry_run);
-        assert_eq!(parse("fieldValidation=Strict").unwrap().field_validation, FieldValidation::Strict);
-        for bad in ["dryRun=Some", "fieldValidation=Maybe", &format!("fieldManager={}", "x".repeat(129)), "fieldManager=a%00b"] {
+        assert_eq!(
+            parse("fieldValidation=Strict").unwrap().field_validation,
+            FieldValidation::Strict
+        );
+        for bad in [
+            "dryRun=Some",
+            "fieldValidation=Maybe",
+            &format!("fieldManager={}", "x".repeat(129)),
+            "fieldManager=a%00b",
+        ] {
             let error = parse(bad).unwrap_err();
             assert_eq!(error.code.as_u16(), 422, "{bad}");
-            assert!(error.message.starts_with("CreateOptions.meta.k8s.io \"\" is invalid: "), "{}", error.message);
+            assert!(
+                error
+                    .message
+                    .starts_with("CreateOptions.meta.k8s.io \"\" is invalid: "),
+                "{}",
+                error.message
+            );
         }
     }
 }

@@ -23,13 +23,34 @@ async fn b9_written_through_one_read_through_both() {
     let (_server, http) = start().await;
     let stored = create(&http, CORE, &core("e")).await;
     let newer = http.get(&one(NEWER, "e")).await.expect(200);
-    assert_eq!((&newer["apiVersion"], &newer["note"], &newer["regarding"]), (&json!("events.k8s.io/v1"), &stored["message"], &stored["involvedObject"]));
-    assert_eq!((&newer["deprecatedSource"], &newer["deprecatedCount"]), (&stored["source"], &stored["count"]));
-    assert_eq!((&newer["metadata"]["uid"], version(&newer)), (&stored["metadata"]["uid"], version(&stored)));
+    assert_eq!(
+        (&newer["apiVersion"], &newer["note"], &newer["regarding"]),
+        (
+            &json!("events.k8s.io/v1"),
+            &stored["message"],
+            &stored["involvedObject"]
+        )
+    );
+    assert_eq!(
+        (&newer["deprecatedSource"], &newer["deprecatedCount"]),
+        (&stored["source"], &stored["count"])
+    );
+    assert_eq!(
+        (&newer["metadata"]["uid"], version(&newer)),
+        (&stored["metadata"]["uid"], version(&stored))
+    );
     assert!(newer["message"].is_null() && newer["involvedObject"].is_null());
-    let list = http.get(&format!("{CORE}?fieldSelector=involvedObject.name%3Dm,involvedObject.kind%3DConfigMap&limit=500")).await.expect(200);
+    let list = http
+        .get(&format!(
+            "{CORE}?fieldSelector=involvedObject.name%3Dm,involvedObject.kind%3DConfigMap&limit=500"
+        ))
+        .await
+        .expect(200);
     assert_eq!(names(&list), ["e"], "EV3");
-    let list = http.get(&format!("{NEWER}?fieldSelector=regarding.name%3Dother")).await.expect(200);
+    let list = http
+        .get(&format!("{NEWER}?fieldSelector=regarding.name%3Dother"))
+        .await
+        .expect(200);
     assert!(names(&list).is_empty());
 }
 
@@ -37,18 +58,34 @@ async fn b9_written_through_one_read_through_both() {
 async fn ev1_events_live_where_their_object_does() {
     let (_server, http) = start().await;
     create(&http, NAMESPACES, &named("other")).await;
-    let answer = http.post("/api/v1/namespaces/other/events", &core("e")).await;
+    let answer = http
+        .post("/api/v1/namespaces/other/events", &core("e"))
+        .await;
     assert_eq!(answer.refusal(), (422, "Invalid"));
     let newer = json!({"metadata": {"name": "n"}, "regarding": {"kind": "ConfigMap", "namespace": "default", "name": "m"}, "reason": "Tested", "type": "Normal", "action": "Test", "reportingController": "it", "reportingInstance": "it-0", "eventTime": "2026-01-01T00:00:00.000000Z"});
-    for key in ["eventTime", "reason", "type", "action", "reportingController", "reportingInstance"] {
+    for key in [
+        "eventTime",
+        "reason",
+        "type",
+        "action",
+        "reportingController",
+        "reportingInstance",
+    ] {
         let mut part = newer.clone();
         part.as_object_mut().unwrap().remove(key);
-        assert_eq!(http.post(NEWER, &part).await.refusal(), (422, "Invalid"), "{key}");
+        assert_eq!(
+            http.post(NEWER, &part).await.refusal(),
+            (422, "Invalid"),
+            "{key}"
+        );
     }
     create(&http, NEWER, &newer).await;
     // EV2: how kube-rs repeats an event.
     let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}});
-    assert_eq!(http.merge(&one(NEWER, "n"), &series).await.expect(200)["series"]["count"], 2);
+    assert_eq!(
+        http.merge(&one(NEWER, "n"), &series).await.expect(200)["series"]["count"],
+        2
+    );
 }
 
 #[tokio::test]
@@ -70,10 +107,15 @@ async fn ev1_events_vanish_an_hour_after_their_last_write() {
         clock.advance(Duration::from_mins(20));
         clock.wait_for_sleepers(1).await;
     }
-    http.merge(&one(CORE, "rewritten"), &json!({"count": 2})).await.expect(200);
+    http.merge(&one(CORE, "rewritten"), &json!({"count": 2}))
+        .await
+        .expect(200);
     create(&http, CORE, &undated("young")).await;
     clock.advance(Duration::from_mins(21));
-    eventually("the old event is gone", || async { left().await == "rewritten young" }).await;
+    eventually("the old event is gone", || async {
+        left().await == "rewritten young"
+    })
+    .await;
     clock.advance(Duration::from_mins(61));
     eventually("all are gone", || async { left().await.is_empty() }).await;
 }

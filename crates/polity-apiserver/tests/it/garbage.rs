@@ -16,20 +16,35 @@ fn owned(name: &str, owners: &[Value]) -> Value {
 }
 
 async fn secret(http: &Http, name: &str, owners: &[&Value]) -> Value {
-    let owners: Vec<Value> = owners.iter().map(|owner| reference("Secret", owner)).collect();
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|owner| reference("Secret", owner))
+        .collect();
     create(http, SECRETS, &owned(name, &owners)).await
 }
 
 async fn delete(http: &Http, name: &str, policy: &str) -> Value {
-    http.delete_with(&one(SECRETS, name), &json!({"propagationPolicy": policy})).await.expect(200)
+    http.delete_with(&one(SECRETS, name), &json!({"propagationPolicy": policy}))
+        .await
+        .expect(200)
 }
 
 async fn hold(http: &Http, name: &str) {
-    http.merge(&one(SECRETS, name), &json!({"metadata": {"finalizers": ["it.polity.dev/hold"]}})).await.expect(200);
+    http.merge(
+        &one(SECRETS, name),
+        &json!({"metadata": {"finalizers": ["it.polity.dev/hold"]}}),
+    )
+    .await
+    .expect(200);
 }
 
 async fn release(http: &Http, name: &str) {
-    http.merge(&one(SECRETS, name), &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    http.merge(
+        &one(SECRETS, name),
+        &json!({"metadata": {"finalizers": null}}),
+    )
+    .await
+    .expect(200);
 }
 
 async fn left(http: &Http) -> String {
@@ -47,8 +62,19 @@ async fn only(http: &Http, expected: &str) {
 
 /// Passes once the collector has worked off everything before: it takes its work in order.
 async fn settled(http: &Http) {
-    create(http, SECRETS, &owned("canary", &[json!({"apiVersion": "v1", "kind": "Secret", "name": "none", "uid": "none"})])).await;
-    eventually("the canary is collected", || async { http.get(&one(SECRETS, "canary")).await.code == 404 }).await;
+    create(
+        http,
+        SECRETS,
+        &owned(
+            "canary",
+            &[json!({"apiVersion": "v1", "kind": "Secret", "name": "none", "uid": "none"})],
+        ),
+    )
+    .await;
+    eventually("the canary is collected", || async {
+        http.get(&one(SECRETS, "canary")).await.code == 404
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -56,65 +82,130 @@ async fn g2_g3_g4_objects_go_at_once_or_wait_for_their_finalizers() {
     let (_server, http) = start().await;
     let stored = secret(&http, "a", &[]).await;
     let status = http.delete(&one(SECRETS, "a")).await.expect(200);
-    assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
-    assert_eq!(status["details"], json!({"name": "a", "kind": "secrets", "uid": stored["metadata"]["uid"]}), "K3");
+    assert_eq!(
+        (&status["kind"], &status["status"]),
+        (&json!("Status"), &json!("Success"))
+    );
+    assert_eq!(
+        status["details"],
+        json!({"name": "a", "kind": "secrets", "uid": stored["metadata"]["uid"]}),
+        "K3"
+    );
 
     secret(&http, "b", &[]).await;
     hold(&http, "b").await;
     let waiting = http.delete(&one(SECRETS, "b")).await.expect(200);
-    assert_eq!((&waiting["kind"], &waiting["metadata"]["deletionGracePeriodSeconds"]), (&json!("Secret"), &json!(0)));
+    assert_eq!(
+        (
+            &waiting["kind"],
+            &waiting["metadata"]["deletionGracePeriodSeconds"]
+        ),
+        (&json!("Secret"), &json!(0))
+    );
     let again = http.delete(&one(SECRETS, "b")).await.expect(200);
     assert_eq!(again, waiting);
-    let more = http.merge(&one(SECRETS, "b"), &json!({"metadata": {"finalizers": ["it.polity.dev/hold", "it.polity.dev/more"]}})).await;
+    let more = http
+        .merge(
+            &one(SECRETS, "b"),
+            &json!({"metadata": {"finalizers": ["it.polity.dev/hold", "it.polity.dev/more"]}}),
+        )
+        .await;
     assert_eq!(more.refusal(), (422, "Invalid"), "M12");
     let exists = http.post(SECRETS, &named("b")).await;
     assert_eq!(exists.refusal(), (409, "AlreadyExists"));
-    assert!(exists.message().starts_with("object is being deleted: "), "E5: {}", exists.message());
+    assert!(
+        exists.message().starts_with("object is being deleted: "),
+        "E5: {}",
+        exists.message()
+    );
     release(&http, "b").await;
     assert_eq!(left(&http).await, "");
 
-    let account = create(&http, "/api/v1/namespaces/default/serviceaccounts", &named("s")).await;
-    let gone = http.delete("/api/v1/namespaces/default/serviceaccounts/s").await.expect(200);
-    assert_eq!((&gone["kind"], &gone["metadata"]["uid"]), (&json!("ServiceAccount"), &account["metadata"]["uid"]), "flag Obj");
+    let account = create(
+        &http,
+        "/api/v1/namespaces/default/serviceaccounts",
+        &named("s"),
+    )
+    .await;
+    let gone = http
+        .delete("/api/v1/namespaces/default/serviceaccounts/s")
+        .await
+        .expect(200);
+    assert_eq!(
+        (&gone["kind"], &gone["metadata"]["uid"]),
+        (&json!("ServiceAccount"), &account["metadata"]["uid"]),
+        "flag Obj"
+    );
 }
 
 #[tokio::test]
 async fn e7_preconditions() {
     let (_server, http) = start().await;
     let stored = secret(&http, "a", &[]).await;
-    for preconditions in [json!({"uid": "other"}), json!({"resourceVersion": "1"}), json!({"uid": stored["metadata"]["uid"], "resourceVersion": "1"})] {
-        let answer = http.delete_with(&one(SECRETS, "a"), &json!({"preconditions": preconditions})).await;
+    for preconditions in [
+        json!({"uid": "other"}),
+        json!({"resourceVersion": "1"}),
+        json!({"uid": stored["metadata"]["uid"], "resourceVersion": "1"}),
+    ] {
+        let answer = http
+            .delete_with(&one(SECRETS, "a"), &json!({"preconditions": preconditions}))
+            .await;
         assert_eq!(answer.refusal(), (409, "Conflict"), "{preconditions}");
     }
     let preconditions = json!({"uid": stored["metadata"]["uid"], "resourceVersion": stored["metadata"]["resourceVersion"]});
-    http.delete_with(&one(SECRETS, "a"), &json!({"preconditions": preconditions})).await.expect(200);
+    http.delete_with(&one(SECRETS, "a"), &json!({"preconditions": preconditions}))
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
 async fn g5_policies_become_finalizers() {
     let (_server, http) = start().await;
     for (policy, finalizers) in [
-        ("Foreground", json!(["it.polity.dev/hold", "foregroundDeletion"])),
+        (
+            "Foreground",
+            json!(["it.polity.dev/hold", "foregroundDeletion"]),
+        ),
         ("Orphan", json!(["it.polity.dev/hold", "orphan"])),
         ("Background", json!(["it.polity.dev/hold"])),
     ] {
         let name = policy.to_lowercase();
         secret(&http, &name, &[]).await;
         hold(&http, &name).await;
-        let deleted = http.delete_with(&format!("{SECRETS}/{name}?dryRun=All"), &json!({"propagationPolicy": policy})).await.expect(200);
+        let deleted = http
+            .delete_with(
+                &format!("{SECRETS}/{name}?dryRun=All"),
+                &json!({"propagationPolicy": policy}),
+            )
+            .await
+            .expect(200);
         let mut expected = finalizers.as_array().unwrap().clone();
-        let mut seen = deleted["metadata"]["finalizers"].as_array().unwrap().clone();
+        let mut seen = deleted["metadata"]["finalizers"]
+            .as_array()
+            .unwrap()
+            .clone();
         expected.sort_by_key(Value::to_string);
         seen.sort_by_key(Value::to_string);
         assert_eq!(seen, expected, "{policy}");
     }
     // An object may carry its policy with it.
-    let owner = create(&http, SECRETS, &json!({"metadata": {"name": "owner", "finalizers": ["orphan"]}})).await;
+    let owner = create(
+        &http,
+        SECRETS,
+        &json!({"metadata": {"name": "owner", "finalizers": ["orphan"]}}),
+    )
+    .await;
     secret(&http, "kept", &[&owner]).await;
     http.delete(&one(SECRETS, "owner")).await.expect(200);
-    eventually("the owner is gone", || async { http.get(&one(SECRETS, "owner")).await.code == 404 }).await;
+    eventually("the owner is gone", || async {
+        http.get(&one(SECRETS, "owner")).await.code == 404
+    })
+    .await;
     settled(&http).await;
-    assert_eq!(http.get(&one(SECRETS, "kept")).await.expect(200)["metadata"]["ownerReferences"], Value::Null);
+    assert_eq!(
+        http.get(&one(SECRETS, "kept")).await.expect(200)["metadata"]["ownerReferences"],
+        Value::Null
+    );
 }
 
 #[tokio::test]
@@ -124,22 +215,55 @@ async fn g6_pods_have_a_grace() {
     let pod = |name: &str, node: Option<&str>| json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
     create(&http, pods, &pod("pending", None)).await;
     http.delete(&format!("{pods}/pending")).await.expect(200);
-    assert_eq!(http.get(&format!("{pods}/pending")).await.code, 404, "not on a node: at once");
+    assert_eq!(
+        http.get(&format!("{pods}/pending")).await.code,
+        404,
+        "not on a node: at once"
+    );
 
     create(&http, pods, &pod("running", Some("n"))).await;
     let first = http.delete(&format!("{pods}/running")).await.expect(200);
     assert_eq!(first["metadata"]["deletionGracePeriodSeconds"], 30);
-    let longer = http.delete_with(&format!("{pods}/running"), &json!({"gracePeriodSeconds": 60})).await.expect(200);
-    assert_eq!(longer["metadata"]["deletionGracePeriodSeconds"], 30, "only shorter");
-    let shorter = http.delete_with(&format!("{pods}/running"), &json!({"gracePeriodSeconds": 5})).await.expect(200);
+    let longer = http
+        .delete_with(
+            &format!("{pods}/running"),
+            &json!({"gracePeriodSeconds": 60}),
+        )
+        .await
+        .expect(200);
+    assert_eq!(
+        longer["metadata"]["deletionGracePeriodSeconds"], 30,
+        "only shorter"
+    );
+    let shorter = http
+        .delete_with(
+            &format!("{pods}/running"),
+            &json!({"gracePeriodSeconds": 5}),
+        )
+        .await
+        .expect(200);
     assert_eq!(shorter["metadata"]["deletionGracePeriodSeconds"], 5);
-    http.delete_with(&format!("{pods}/running"), &json!({"gracePeriodSeconds": 0})).await.expect(200);
+    http.delete_with(
+        &format!("{pods}/running"),
+        &json!({"gracePeriodSeconds": 0}),
+    )
+    .await
+    .expect(200);
     assert_eq!(http.get(&format!("{pods}/running")).await.code, 404);
 
     create(&http, pods, &pod("done", Some("n"))).await;
-    http.merge(&format!("{pods}/done/status"), &json!({"status": {"phase": "Succeeded"}})).await.expect(200);
+    http.merge(
+        &format!("{pods}/done/status"),
+        &json!({"status": {"phase": "Succeeded"}}),
+    )
+    .await
+    .expect(200);
     http.delete(&format!("{pods}/done")).await.expect(200);
-    assert_eq!(http.get(&format!("{pods}/done")).await.code, 404, "ended: at once");
+    assert_eq!(
+        http.get(&format!("{pods}/done")).await.code,
+        404,
+        "ended: at once"
+    );
 }
 
 #[tokio::test]
@@ -161,8 +285,13 @@ async fn g7_a_second_owner_keeps_a_dependent() {
     let (a, b) = (secret(&http, "a", &[]).await, secret(&http, "b", &[]).await);
     secret(&http, "d", &[&a, &b]).await;
     delete(&http, "a", "Background").await;
-    let references = || async { http.get(&one(SECRETS, "d")).await.expect(200)["metadata"]["ownerReferences"].clone() };
-    eventually("the dangling reference is removed", || async { references().await == json!([reference("Secret", &b)]) }).await;
+    let references = || async {
+        http.get(&one(SECRETS, "d")).await.expect(200)["metadata"]["ownerReferences"].clone()
+    };
+    eventually("the dangling reference is removed", || async {
+        references().await == json!([reference("Secret", &b)])
+    })
+    .await;
     delete(&http, "b", "Background").await;
     only(&http, "").await;
 }
@@ -180,15 +309,24 @@ async fn g8_foreground_the_owner_stays_until_its_dependents_are_gone() {
     hold(&http, "loose").await;
 
     let waiting = delete(&http, "owner", "Foreground").await;
-    assert_eq!(waiting["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    assert_eq!(
+        waiting["metadata"]["finalizers"],
+        json!(["foregroundDeletion"])
+    );
     let deleting = |name: &'static str| {
         let http = &http;
-        async move { http.get(&one(SECRETS, name)).await.body["metadata"]["deletionTimestamp"].is_string() }
+        async move {
+            http.get(&one(SECRETS, name)).await.body["metadata"]["deletionTimestamp"].is_string()
+        }
     };
     eventually("the grandchild is asked to go", || deleting("grandchild")).await;
     eventually("the loose one too", || deleting("loose")).await;
     settled(&http).await;
-    assert_eq!(left(&http).await, "child grandchild loose owner", "who has dependents waits for them");
+    assert_eq!(
+        left(&http).await,
+        "child grandchild loose owner",
+        "who has dependents waits for them"
+    );
     release(&http, "grandchild").await;
     // What does not block is not waited for.
     only(&http, "loose").await;
@@ -199,7 +337,10 @@ async fn g8_foreground_the_owner_stays_until_its_dependents_are_gone() {
 #[tokio::test]
 async fn g9_orphan_dependents_stay_without_the_reference() {
     let (_server, http) = start().await;
-    let (owner, other) = (secret(&http, "owner", &[]).await, secret(&http, "other", &[]).await);
+    let (owner, other) = (
+        secret(&http, "owner", &[]).await,
+        secret(&http, "other", &[]).await,
+    );
     secret(&http, "a", &[&owner]).await;
     secret(&http, "b", &[&owner, &other]).await;
     let waiting = delete(&http, "owner", "Orphan").await;
@@ -207,8 +348,14 @@ async fn g9_orphan_dependents_stay_without_the_reference() {
     only(&http, "a b other").await;
     settled(&http).await;
     assert_eq!(left(&http).await, "a b other");
-    assert_eq!(http.get(&one(SECRETS, "a")).await.body["metadata"]["ownerReferences"], Value::Null);
-    assert_eq!(http.get(&one(SECRETS, "b")).await.body["metadata"]["ownerReferences"], json!([reference("Secret", &other)]));
+    assert_eq!(
+        http.get(&one(SECRETS, "a")).await.body["metadata"]["ownerReferences"],
+        Value::Null
+    );
+    assert_eq!(
+        http.get(&one(SECRETS, "b")).await.body["metadata"]["ownerReferences"],
+        json!([reference("Secret", &other)])
+    );
 }
 
 #[tokio::test]
@@ -218,14 +365,24 @@ async fn g10_cycles_do_not_block() {
         let a = secret(&http, "a", &[]).await;
         let b = secret(&http, "b", &[&a]).await;
         let c = secret(&http, "c", &[&b]).await;
-        http.merge(&one(SECRETS, "a"), &json!({"metadata": {"ownerReferences": [reference("Secret", &c)]}})).await.expect(200);
+        http.merge(
+            &one(SECRETS, "a"),
+            &json!({"metadata": {"ownerReferences": [reference("Secret", &c)]}}),
+        )
+        .await
+        .expect(200);
         delete(&http, "a", policy).await;
         only(&http, "").await;
     }
     // An object that owns itself.
     let (_server, http) = start().await;
     let own = secret(&http, "own", &[]).await;
-    http.merge(&one(SECRETS, "own"), &json!({"metadata": {"ownerReferences": [reference("Secret", &own)]}})).await.expect(200);
+    http.merge(
+        &one(SECRETS, "own"),
+        &json!({"metadata": {"ownerReferences": [reference("Secret", &own)]}}),
+    )
+    .await
+    .expect(200);
     settled(&http).await;
     assert_eq!(left(&http).await, "own");
     delete(&http, "own", "Foreground").await;
@@ -238,12 +395,31 @@ async fn g11_owners_in_another_namespace_count_as_absent() {
     create(&http, NAMESPACES, &named("other")).await;
     let owner = create(&http, "/api/v1/namespaces/other/secrets", &named("owner")).await;
     let namespace = create(&http, NAMESPACES, &named("team")).await;
-    create(&http, SECRETS, &owned("foreign", &[reference("Secret", &owner)])).await;
-    create(&http, SECRETS, &owned("of-cluster", &[reference("Namespace", &namespace)])).await;
+    create(
+        &http,
+        SECRETS,
+        &owned("foreign", &[reference("Secret", &owner)]),
+    )
+    .await;
+    create(
+        &http,
+        SECRETS,
+        &owned("of-cluster", &[reference("Namespace", &namespace)]),
+    )
+    .await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-    create(&http, roles, &owned("of-namespaced", &[reference("Secret", &owner)])).await;
+    create(
+        &http,
+        roles,
+        &owned("of-namespaced", &[reference("Secret", &owner)]),
+    )
+    .await;
     only(&http, "of-cluster").await;
-    eventually("a cluster-scoped dependent of a namespaced owner is gone", || async { http.get(&one(roles, "of-namespaced")).await.code == 404 }).await;
+    eventually(
+        "a cluster-scoped dependent of a namespaced owner is gone",
+        || async { http.get(&one(roles, "of-namespaced")).await.code == 404 },
+    )
+    .await;
     settled(&http).await;
     assert_eq!(left(&http).await, "of-cluster");
     http.delete(&one(NAMESPACES, "team")).await.expect(200);
@@ -264,23 +440,47 @@ async fn g12_dependents_of_nobody_are_collected() {
     create(&http, SECRETS, &owned("of-unknown-kind", &[unknown])).await;
     only(&http, "of-unknown-kind owner").await;
     settled(&http).await;
-    assert_eq!(left(&http).await, "of-unknown-kind owner", "an owner of a kind nobody serves is given the benefit of the doubt");
+    assert_eq!(
+        left(&http).await,
+        "of-unknown-kind owner",
+        "an owner of a kind nobody serves is given the benefit of the doubt"
+    );
 }
 
 #[tokio::test]
 async fn g7_dependents_of_custom_owners_and_what_was_left_before_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let server = TestServer::builder().data_dir(directory.path()).start().await;
+    let server = TestServer::builder()
+        .data_dir(directory.path())
+        .start()
+        .await;
     let http = server.http().await;
-    create(&http, DEFINITIONS, &definition("gears", "Gear", &json!({"type": "object"}))).await;
-    let gear = create(&http, &collection("gears"), &custom("Gear", "g", &json!({}))).await;
+    create(
+        &http,
+        DEFINITIONS,
+        &definition("gears", "Gear", &json!({"type": "object"})),
+    )
+    .await;
+    let gear = create(
+        &http,
+        &collection("gears"),
+        &custom("Gear", "g", &json!({})),
+    )
+    .await;
     let reference = json!({"apiVersion": "it.polity.dev/v1", "kind": "Gear", "name": "g", "uid": gear["metadata"]["uid"]});
-    create(&http, SECRETS, &owned("a", &[reference.clone()])).await;
+    create(
+        &http,
+        SECRETS,
+        &owned("a", std::slice::from_ref(&reference)),
+    )
+    .await;
     let _server = server.restart().await;
     create(&http, SECRETS, &owned("b", &[reference])).await;
     settled(&http).await;
     assert_eq!(left(&http).await, "a b");
-    http.delete(&format!("{}/g", collection("gears"))).await.expect(200);
+    http.delete(&format!("{}/g", collection("gears")))
+        .await
+        .expect(200);
     only(&http, "").await;
 }
 
@@ -300,8 +500,27 @@ async fn m13_owner_references_are_checked() {
     for controller in &mut controllers {
         controller["controller"] = json!(true);
     }
-    assert_eq!(http.post(SECRETS, &owned("a", &controllers)).await.refusal(), (422, "Invalid"));
-    let twice = http.post(SECRETS, &owned("b", &[whole.clone(), whole])).await;
-    assert_eq!((twice.code, twice.body["metadata"]["ownerReferences"].as_array().map(Vec::len)), (201, Some(1)));
-    assert!(twice.header("warning").contains("uplicate"), "{}", twice.header("warning"));
+    assert_eq!(
+        http.post(SECRETS, &owned("a", &controllers))
+            .await
+            .refusal(),
+        (422, "Invalid")
+    );
+    let twice = http
+        .post(SECRETS, &owned("b", &[whole.clone(), whole]))
+        .await;
+    assert_eq!(
+        (
+            twice.code,
+            twice.body["metadata"]["ownerReferences"]
+                .as_array()
+                .map(Vec::len)
+        ),
+        (201, Some(1))
+    );
+    assert!(
+        twice.header("warning").contains("uplicate"),
+        "{}",
+        twice.header("warning")
+    );
 }

@@ -22,10 +22,16 @@ async fn l1_lists_have_a_kind_a_version_and_an_order() {
     create(&http, NAMESPACES, &named("aaa")).await;
     create(&http, "/api/v1/namespaces/aaa/secrets", &named("z")).await;
     let list = http.get("/api/v1/secrets").await.expect(200);
-    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("SecretList"), &json!("v1")));
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("SecretList"), &json!("v1"))
+    );
     assert_eq!(names(&list), ["z", "a", "a-1", "a.b", "b"]);
     version(&list);
-    let empty = http.get("/api/v1/namespaces/default/podtemplates").await.expect(200);
+    let empty = http
+        .get("/api/v1/namespaces/default/podtemplates")
+        .await
+        .expect(200);
     assert_eq!(empty["items"], json!([]));
     version(&empty);
 }
@@ -38,36 +44,82 @@ async fn l2_all_pages_show_the_snapshot_of_the_first() {
     assert_eq!(first["metadata"]["remainingItemCount"], 3, "L3");
 
     http.delete(&one(SECRETS, "c")).await.expect(200);
-    http.merge(&one(SECRETS, "d"), &json!({"metadata": {"labels": {"new": "1"}}})).await.expect(200);
+    http.merge(
+        &one(SECRETS, "d"),
+        &json!({"metadata": {"labels": {"new": "1"}}}),
+    )
+    .await
+    .expect(200);
     create(&http, SECRETS, &named("bb")).await;
 
-    let second = http.get(&format!("{SECRETS}?limit=2&continue={}", token(&first))).await.expect(200);
+    let second = http
+        .get(&format!("{SECRETS}?limit=2&continue={}", token(&first)))
+        .await
+        .expect(200);
     assert_eq!(names(&second), ["c", "d"]);
     assert_eq!(second["items"][1]["metadata"]["labels"], Value::Null);
     assert_eq!(second["metadata"]["remainingItemCount"], 1);
-    let third = http.get(&format!("{SECRETS}?limit=2&continue={}", token(&second))).await.expect(200);
+    let third = http
+        .get(&format!("{SECRETS}?limit=2&continue={}", token(&second)))
+        .await
+        .expect(200);
     assert_eq!(names(&third), ["e"]);
-    assert_eq!((&third["metadata"]["continue"], &third["metadata"]["remainingItemCount"]), (&Value::Null, &Value::Null));
-    assert_eq!([version(&first), version(&second)], [version(&third), version(&third)]);
+    assert_eq!(
+        (
+            &third["metadata"]["continue"],
+            &third["metadata"]["remainingItemCount"]
+        ),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        [version(&first), version(&second)],
+        [version(&third), version(&third)]
+    );
 
     let whole = http.get(&format!("{SECRETS}?limit=5")).await.expect(200);
     assert_eq!(names(&whole), ["a", "b", "bb", "d", "e"]);
-    assert_eq!(whole["metadata"]["continue"], Value::Null, "nothing remains");
+    assert_eq!(
+        whole["metadata"]["continue"],
+        Value::Null,
+        "nothing remains"
+    );
 }
 
 #[tokio::test]
 async fn l4_a_page_is_filled_with_what_matches() {
     let (_server, http) = with_secrets(&["b", "d", "f"]).await;
     for name in ["a", "c", "e"] {
-        create(&http, SECRETS, &json!({"metadata": {"name": name, "labels": {"vowel": "1"}}})).await;
+        create(
+            &http,
+            SECRETS,
+            &json!({"metadata": {"name": name, "labels": {"vowel": "1"}}}),
+        )
+        .await;
     }
-    let first = http.get(&format!("{SECRETS}?limit=2&labelSelector=vowel")).await.expect(200);
+    let first = http
+        .get(&format!("{SECRETS}?limit=2&labelSelector=vowel"))
+        .await
+        .expect(200);
     assert_eq!(names(&first), ["a", "c"]);
     assert_eq!(first["metadata"]["remainingItemCount"], Value::Null, "L3");
-    let second = http.get(&format!("{SECRETS}?limit=2&labelSelector=vowel&continue={}", token(&first))).await.expect(200);
+    let second = http
+        .get(&format!(
+            "{SECRETS}?limit=2&labelSelector=vowel&continue={}",
+            token(&first)
+        ))
+        .await
+        .expect(200);
     assert_eq!(names(&second), ["e"]);
-    let one = http.get(&format!("{SECRETS}?limit=1&fieldSelector=metadata.name%3Df")).await.expect(200);
-    assert_eq!((names(&one), &one["metadata"]["continue"]), (vec!["f"], &Value::Null));
+    let one = http
+        .get(&format!(
+            "{SECRETS}?limit=1&fieldSelector=metadata.name%3Df"
+        ))
+        .await
+        .expect(200);
+    assert_eq!(
+        (names(&one), &one["metadata"]["continue"]),
+        (vec!["f"], &Value::Null)
+    );
 }
 
 #[tokio::test]
@@ -80,12 +132,24 @@ async fn l6_versions_and_their_match() {
     for (query, expected) in [
         (String::new(), &all[..]),
         ("resourceVersion=0".into(), &all),
-        ("resourceVersion=0&resourceVersionMatch=NotOlderThan".into(), &all),
+        (
+            "resourceVersion=0&resourceVersionMatch=NotOlderThan".into(),
+            &all,
+        ),
         (format!("resourceVersion={then}"), &all),
-        (format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan"), &all),
-        (format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan&limit=9"), &all),
+        (
+            format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan"),
+            &all,
+        ),
+        (
+            format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan&limit=9"),
+            &all,
+        ),
         (format!("resourceVersion={then}&limit=9"), &all[..2]),
-        (format!("resourceVersion={then}&resourceVersionMatch=Exact"), &all[..2]),
+        (
+            format!("resourceVersion={then}&resourceVersionMatch=Exact"),
+            &all[..2],
+        ),
     ] {
         let list = get(&query).await.expect(200);
         assert_eq!(names(&list), expected, "{query}");
@@ -99,10 +163,19 @@ async fn l6_versions_and_their_match() {
         ("resourceVersionMatch=Exact".to_owned(), 422),
         ("resourceVersionMatch=NotOlderThan".into(), 422),
         ("resourceVersion=0&resourceVersionMatch=Exact".into(), 422),
-        ("resourceVersion=1&resourceVersionMatch=Sometimes".into(), 422),
-        (format!("continue={token}&resourceVersionMatch=Exact&resourceVersion={then}"), 422),
+        (
+            "resourceVersion=1&resourceVersionMatch=Sometimes".into(),
+            422,
+        ),
+        (
+            format!("continue={token}&resourceVersionMatch=Exact&resourceVersion={then}"),
+            422,
+        ),
         (format!("continue={token}&resourceVersion={then}"), 400),
-        ("sendInitialEvents=true&resourceVersionMatch=NotOlderThan".into(), 422),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".into(),
+            422,
+        ),
         ("limit=abc".into(), 400),
         ("resourceVersion=abc".into(), 400),
         ("continue=%21%21".into(), 400),
@@ -116,9 +189,14 @@ async fn l6_versions_and_their_match() {
 async fn l7_a_version_from_the_future_is_a_timeout() {
     let (_server, http) = with_secrets(&[]).await;
     let future = version(&http.get(SECRETS).await.expect(200)) + 1000;
-    let answer = http.get(&format!("{SECRETS}?resourceVersion={future}")).await;
+    let answer = http
+        .get(&format!("{SECRETS}?resourceVersion={future}"))
+        .await;
     assert_eq!(answer.refusal(), (504, "Timeout"));
-    assert_eq!(answer.body["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    assert_eq!(
+        answer.body["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
     assert_eq!(answer.body["details"]["retryAfterSeconds"], 1);
 }
 
@@ -126,10 +204,18 @@ async fn l7_a_version_from_the_future_is_a_timeout() {
 async fn l8_a_get_is_not_older_than_asked() {
     let (_server, http) = with_secrets(&["a"]).await;
     let now = version(&http.get(SECRETS).await.expect(200));
-    http.get(&format!("{SECRETS}/a?resourceVersion={now}")).await.expect(200);
-    http.get(&format!("{SECRETS}/a?resourceVersion=0")).await.expect(200);
+    http.get(&format!("{SECRETS}/a?resourceVersion={now}"))
+        .await
+        .expect(200);
+    http.get(&format!("{SECRETS}/a?resourceVersion=0"))
+        .await
+        .expect(200);
     // It waits for what is to come.
-    let later = async { http.get(&format!("{SECRETS}/a?resourceVersion={}", now + 1)).await.code };
+    let later = async {
+        http.get(&format!("{SECRETS}/a?resourceVersion={}", now + 1))
+            .await
+            .code
+    };
     let next = named("b");
     let (code, _) = tokio::join!(later, create(&http, SECRETS, &next));
     assert_eq!(code, 200);
@@ -143,26 +229,53 @@ async fn l9_an_expired_token_comes_with_one_that_goes_on() {
     http.delete(&one(SECRETS, "c")).await.expect(200);
     server.compact().await;
 
-    let expired = http.get(&format!("{SECRETS}?limit=2&continue={}", token(&first))).await;
+    let expired = http
+        .get(&format!("{SECRETS}?limit=2&continue={}", token(&first)))
+        .await;
     assert_eq!(expired.refusal(), (410, "Expired"));
     let fresh = token(&expired.body).to_owned();
-    let rest = http.get(&format!("{SECRETS}?limit=1&continue={fresh}")).await.expect(200);
-    assert_eq!(names(&rest), ["cc"], "from the same key, in the newest snapshot");
+    let rest = http
+        .get(&format!("{SECRETS}?limit=1&continue={fresh}"))
+        .await
+        .expect(200);
+    assert_eq!(
+        names(&rest),
+        ["cc"],
+        "from the same key, in the newest snapshot"
+    );
     assert!(version(&rest) > version(&first));
     // From here on the pages are of one snapshot again.
     create(&http, SECRETS, &named("ccc")).await;
-    let last = http.get(&format!("{SECRETS}?limit=5&continue={}", token(&rest))).await.expect(200);
+    let last = http
+        .get(&format!("{SECRETS}?limit=5&continue={}", token(&rest)))
+        .await
+        .expect(200);
     assert_eq!((names(&last), version(&last)), (vec!["d"], version(&rest)));
 
-    let exact = http.get(&format!("{SECRETS}?resourceVersion={}&resourceVersionMatch=Exact", version(&first))).await;
+    let exact = http
+        .get(&format!(
+            "{SECRETS}?resourceVersion={}&resourceVersionMatch=Exact",
+            version(&first)
+        ))
+        .await;
     assert_eq!(exact.refusal(), (410, "Expired"));
 }
 
 #[tokio::test]
 async fn l11_l12_selectors() {
     let (_server, http) = start().await;
-    for (name, labels) in [("a", json!({"n": "5", "tier": "web"})), ("b", json!({"n": "7"})), ("c", json!({"tier": ""})), ("d", json!({}))] {
-        create(&http, SECRETS, &json!({"type": "it/secret", "metadata": {"name": name, "labels": labels}})).await;
+    for (name, labels) in [
+        ("a", json!({"n": "5", "tier": "web"})),
+        ("b", json!({"n": "7"})),
+        ("c", json!({"tier": ""})),
+        ("d", json!({})),
+    ] {
+        create(
+            &http,
+            SECRETS,
+            &json!({"type": "it/secret", "metadata": {"name": name, "labels": labels}}),
+        )
+        .await;
     }
     for (query, expected) in [
         ("labelSelector=", "abcd"),
@@ -196,31 +309,59 @@ async fn l11_l12_selectors() {
         "fieldSelector=metadata.name",
         "fieldSelector=metadata.name%3Da%5C",
     ] {
-        assert_eq!(http.get(&format!("{SECRETS}?{query}")).await.refusal(), (400, "BadRequest"), "{query}");
+        assert_eq!(
+            http.get(&format!("{SECRETS}?{query}")).await.refusal(),
+            (400, "BadRequest"),
+            "{query}"
+        );
     }
-    let answer = http.get(&format!("{SECRETS}?labelSelector=a%3D%3D%3Db")).await;
-    assert!(answer.message().contains("unable to parse requirement: "), "{}", answer.message());
+    let answer = http
+        .get(&format!("{SECRETS}?labelSelector=a%3D%3D%3Db"))
+        .await;
+    assert!(
+        answer.message().contains("unable to parse requirement: "),
+        "{}",
+        answer.message()
+    );
 }
 
 #[tokio::test]
 async fn l14_a_namespace_that_is_not_there_lists_nothing() {
     let (_server, http) = start().await;
-    let list = http.get("/api/v1/namespaces/nowhere/secrets").await.expect(200);
+    let list = http
+        .get("/api/v1/namespaces/nowhere/secrets")
+        .await
+        .expect(200);
     assert_eq!(list["items"], json!([]));
 }
 
 #[tokio::test]
 async fn l15_deletecollection_deletes_what_a_list_shows() {
     let (_server, http) = with_secrets(&["a", "b"]).await;
-    create(&http, SECRETS, &json!({"metadata": {"name": "c", "labels": {"keep": ""}}})).await;
+    create(
+        &http,
+        SECRETS,
+        &json!({"metadata": {"name": "c", "labels": {"keep": ""}}}),
+    )
+    .await;
     let held = json!({"metadata": {"name": "d", "finalizers": ["it.polity.dev/hold"]}});
     create(&http, SECRETS, &held).await;
-    let dry = http.delete(&format!("{SECRETS}?labelSelector=%21keep&dryRun=All")).await.expect(200);
+    let dry = http
+        .delete(&format!("{SECRETS}?labelSelector=%21keep&dryRun=All"))
+        .await
+        .expect(200);
     assert_eq!(names(&dry), ["a", "b", "d"]);
-    let deleted = http.delete(&format!("{SECRETS}?labelSelector=%21keep")).await.expect(200);
+    let deleted = http
+        .delete(&format!("{SECRETS}?labelSelector=%21keep"))
+        .await
+        .expect(200);
     assert_eq!(names(&deleted), ["a", "b", "d"]);
     let left = http.get(SECRETS).await.expect(200);
     assert_eq!(names(&left), ["c", "d"]);
     assert!(left["items"][1]["metadata"]["deletionTimestamp"].is_string());
-    assert_eq!(http.delete(NAMESPACES).await.refusal(), (405, "MethodNotAllowed"), "NS4");
+    assert_eq!(
+        http.delete(NAMESPACES).await.refusal(),
+        (405, "MethodNotAllowed"),
+        "NS4"
+    );
 }

@@ -1,5 +1,11 @@
 //! The API server over HTTP, in process: what the reference states, by the ids it states it under.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::format_collect,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod concurrency;
 mod definitions;
 mod events;
@@ -40,13 +46,18 @@ fn one(collection: &str, name: &str) -> String {
 /// The names of a list's items, as they come.
 fn names(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().expect("L1: items is never null");
-    items.iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
+    items
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect()
 }
 
 /// The resourceVersion of an object or list.
 #[track_caller]
 fn version(value: &Value) -> u64 {
-    let text = value["metadata"]["resourceVersion"].as_str().expect("a resourceVersion");
+    let text = value["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a resourceVersion");
     assert!(!text.starts_with('0'), "M2: {text}");
     text.parse().expect("M2: a decimal string")
 }

@@ -135,7 +135,7 @@ impl<'a> Side<'a> {
                         String::from_utf8_lossy(&answer.body)
                     );
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(PAUSE).await; // tidy: between two looks
                 answer = self.ask(step).await?;
             }
         }

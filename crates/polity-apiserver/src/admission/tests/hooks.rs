@@ -281,7 +281,7 @@ async fn answer(
         barrier.wait().await;
     }
     if !answer.delay.is_zero() {
-        tokio::time::sleep(answer.delay).await;
+        tokio::time::sleep(answer.delay).await; // tidy: the webhook is asked to be slow
     }
     if answer.drop_connection {
         return Err(Dropped);
