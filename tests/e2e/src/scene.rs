@@ -55,7 +55,7 @@ pub fn play(stage: Stage, name: &str, scenario: impl FnOnce(&Kubectl)) {
     scenario(&kubectl);
 }
 
-/// [`scenarios!`] for what older kubectls do through versions that are not served.
+/// `scenarios!` for what older kubectls do through versions that are not served.
 #[macro_export]
 macro_rules! scenarios_of_new_kubectls {
     ($($name:ident),+ $(,)?) => {
