@@ -15,6 +15,10 @@ test *args:
 ci *args:
     cargo xtask ci {{args}}
 
+# Compare the answers of a real API server with ours
+differential *args:
+    cargo xtask differential {{args}}
+
 # Check what the compiler does not
 tidy:
     cargo xtask tidy

@@ -1,12 +1,10 @@
 //! `cargo xtask ci`: the steps that must pass, in the order in which they fail fastest.
 
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use serde_json::Value;
 
-use crate::{generate, kube, shell, test, tidy};
+use crate::{generate, kube, runners, shell, test, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,7 +28,7 @@ enum Outcome {
 
 impl Args {
     pub(crate) fn run(self) -> Result<()> {
-        let mut steps = steps()?;
+        let mut steps = steps();
         if let Some(from) = self.from {
             let Some(first) = steps.iter().position(|step| step.name == from) else {
                 let names: Vec<_> = steps.iter().map(|step| step.name).collect();
@@ -47,8 +45,8 @@ impl Args {
     }
 }
 
-fn steps() -> Result<Vec<Step>> {
-    let mut steps = vec![
+fn steps() -> Vec<Step> {
+    vec![
         step("fmt", || {
             shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))
         }),
@@ -70,11 +68,8 @@ fn steps() -> Result<Vec<Step>> {
         step("generate", || generate::Args { check: true }.run()),
         step("peers", kube::build_what_tests_need),
         step("test", || test::Args::default().run()),
-    ];
-    if let Some(mut command) = differential_suite(&shell::metadata(false)?) {
-        steps.push(step("differential", move || shell::run(&mut command)));
-    }
-    Ok(steps)
+        step("differential", || runners::Differential::default().run()),
+    ]
 }
 
 fn step(name: &'static str, work: impl FnOnce() -> Result<()> + 'static) -> Step {
@@ -82,28 +77,6 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<()> + 'static) -> Step
         name,
         work: Box::new(work),
     }
-}
-
-/// The suite is a test target called `differential`, with `test = false` in its manifest so that it runs here and not
-/// among the others.
-fn differential_suite(metadata: &Value) -> Option<Command> {
-    let packages = metadata["packages"].as_array()?;
-    let has_suite = |package: &&Value| {
-        let targets = package["targets"].as_array().into_iter().flatten();
-        targets
-            .into_iter()
-            .any(|target| target["name"] == "differential" && target["kind"][0] == "test")
-    };
-    let package = packages.iter().find(has_suite)?["name"].as_str()?;
-    Some(shell::cargo([
-        "test",
-        "-p",
-        package,
-        "--test",
-        "differential",
-        "--",
-        "--nocapture",
-    ]))
 }
 
 /// Runs the steps up to the first that fails.
@@ -144,8 +117,6 @@ fn summary(outcomes: &[(&'static str, Outcome)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -163,13 +134,5 @@ mod tests {
         assert!(lines[0].starts_with("good          passed"), "{summary}");
         assert!(lines[1].starts_with("bad           FAILED"), "{summary}");
         assert_eq!(lines[2], "late          not run");
-    }
-
-    #[test]
-    fn finds_the_differential_suite_by_its_target() {
-        let with = json!({"packages": [{"name": "e2e", "targets": [{"name": "differential", "kind": ["test"]}]}]});
-        let command = differential_suite(&with).unwrap();
-        assert!(shell::shown(&command).ends_with("test -p e2e --test differential -- --nocapture"));
-        assert!(differential_suite(&json!({"packages": []})).is_none());
     }
 }

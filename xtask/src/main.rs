@@ -40,6 +40,11 @@ enum Command {
     Test(test::Args),
     /// Run everything that must hold before a change is merged
     Ci(ci::Args),
+    /// Send the same requests to a real API server and to ours, and compare the answers
+    #[command(
+        after_help = "Examples:\n  cargo xtask differential\n  cargo xtask differential \"apply: conflicts\""
+    )]
+    Differential(runners::Differential),
     /// Check what the compiler does not: arrows between crates, versions, file headers, links
     Tidy(tidy::Args),
     /// Write the files that are made from code: config/crd and docs/reference
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Command::Up(args) => args.run(),
         Command::Test(args) => args.run(),
         Command::Ci(args) => args.run(),
+        Command::Differential(args) => args.run(),
         Command::Tidy(args) => args.run(),
         Command::Generate(args) => args.run(),
         Command::Kube(args) => args.run(),

@@ -1,4 +1,4 @@
-//! `bench` and `chaos`: thin runners of what the crates themselves provide.
+//! `bench`, `chaos` and `differential`: thin runners of what the crates themselves provide.
 
 use anyhow::Result;
 
@@ -16,6 +16,12 @@ pub(crate) struct Chaos {
     /// How often the writing process is killed
     #[arg(long, default_value_t = 500)]
     crashes: u32,
+}
+
+#[derive(clap::Args, Default)]
+pub(crate) struct Differential {
+    /// Run only cases whose name contains this
+    filter: Option<String>,
 }
 
 impl Bench {
@@ -53,5 +59,17 @@ impl Chaos {
             shell::duration(took)
         );
         Ok(())
+    }
+}
+
+impl Differential {
+    pub(crate) fn run(self) -> Result<()> {
+        eprintln!("comparing our API server with the real one (about a minute)");
+        let mut command = shell::cargo(["test", "--package", "e2e", "--test", "differential"]);
+        command.args(["--", "--nocapture"]);
+        if let Some(filter) = self.filter {
+            command.env("DIFFERENTIAL", filter);
+        }
+        shell::run(&mut command)
     }
 }

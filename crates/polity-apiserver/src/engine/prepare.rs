@@ -364,6 +364,9 @@ impl Call<'_> {
         match &self.def.custom {
             Some(custom) => errors.extend(custom.validate(&self.def.schema, object, live)),
             None => {
+                if &*self.def.bucket != custom::DEFINITIONS {
+                    errors.extend(meta::validate_plain_finalizers(object));
+                }
                 errors.extend(validation::validate(&self.def.gvk, object, live));
                 errors.extend(special::validate(self, object, live));
             }
@@ -374,11 +377,15 @@ impl Call<'_> {
                 once.push(error);
             }
         }
-        if once.is_empty() {
-            Ok(())
-        } else {
-            Err(self.invalid(meta::name(object), &once))
+        if !once.is_empty() {
+            return Err(self.invalid(meta::name(object), &once));
         }
+        if self.def.is_custom() {
+            meta::finalizer_warnings(object, live)
+                .into_iter()
+                .for_each(|warning| self.warnings.add(warning));
+        }
+        Ok(())
     }
 
     fn prefix_errors(&self, prefix: &str) -> Vec<FieldError> {

@@ -188,21 +188,47 @@ fn validate_annotations(
     }
 }
 
+/// M12: what the typed kinds ask of finalizers besides: those without a domain are the server's own.
+pub fn validate_plain_finalizers(object: &Value) -> Vec<FieldError> {
+    let field = FieldPath::of("metadata").child("finalizers");
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    let plain = finalizers(object)
+        .into_iter()
+        .enumerate()
+        .filter(|(_, finalizer)| is_plain(finalizer));
+    plain
+        .map(|(index, finalizer)| {
+            FieldError::invalid(&field.index(index), &json!(finalizer), detail)
+        })
+        .collect()
+}
+
+/// What a custom resource is told instead, about finalizers it did not have before.
+pub fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let before = old.map(finalizers).unwrap_or_default();
+    let plain = finalizers(object)
+        .into_iter()
+        .filter(|finalizer| is_plain(finalizer) && !before.contains(finalizer));
+    plain
+        .map(|finalizer| {
+            let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+            format!(
+                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name{path} \
+                 to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}
+
+fn is_plain(finalizer: &str) -> bool {
+    !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
+}
+
 fn validate_finalizers(object: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
     let all = finalizers(object);
-    for (index, finalizer) in all.iter().enumerate() {
+    for finalizer in &all {
         for detail in complaints(name::qualified_name(finalizer)) {
             errors.push(FieldError::invalid(field, &json!(finalizer), &detail));
-        }
-        if !finalizer.contains('/')
-            && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
-        {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(
-                &field.index(index),
-                &json!(finalizer),
-                detail,
-            ));
         }
     }
     if all.contains(&"orphan") && all.contains(&"foregroundDeletion") {
@@ -317,7 +343,11 @@ mod tests {
             &["metadata.annotations"],
         );
         check(json!({"finalizers": ["example.com/x", "orphan"]}), &[]);
-        check(json!({"finalizers": ["x"]}), &["metadata.finalizers[0]"]);
+        assert_eq!(
+            validate_plain_finalizers(&json!({"metadata": {"finalizers": ["a.b/c", "x"]}}))[0]
+                .field,
+            "metadata.finalizers[1]"
+        );
         let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": true});
         check(json!({"ownerReferences": [owner("a", "1")]}), &[]);
         check(

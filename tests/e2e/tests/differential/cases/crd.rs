@@ -128,6 +128,16 @@ pub(crate) fn cases() -> Vec<Case> {
             ],
         ),
         with(
+            "crd: finalizers without a domain",
+            defined(json!({"type": "object"})),
+            vec![
+                post(WIDGETS, json!({"apiVersion": "{group}/v1", "kind": "Widget", "metadata": {"name": "a", "finalizers": ["plain", "with.dot"]}})),
+                merge(at("a"), json!({"metadata": {"finalizers": ["plain", "more"]}})),
+                merge(at("a"), json!({"metadata": {"finalizers": ["not valid"]}})),
+                merge(at("a"), json!({"metadata": {"finalizers": null}})),
+            ],
+        ),
+        with(
             "crd: apply",
             defined(simple()),
             vec![
