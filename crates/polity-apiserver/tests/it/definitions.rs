@@ -609,7 +609,7 @@ async fn c19_versions_share_storage_and_history() {
     let answer = http.get(&format!("{old}/g")).await;
     assert_eq!(
         answer.header("warning"),
-        "299 - \"it.polity.dev/v1beta1 Gear is deprecated\"",
+        "299 - \"it.polity.dev/v1beta1 Gear is deprecated; use it.polity.dev/v1 Gear\"",
         "F7"
     );
     let as_old = answer.expect(200);
