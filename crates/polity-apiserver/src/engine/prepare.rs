@@ -381,9 +381,9 @@ impl Call<'_> {
             return Err(self.invalid(meta::name(object), &once));
         }
         if self.def.is_custom() {
-            meta::finalizer_warnings(object, live)
-                .into_iter()
-                .for_each(|warning| self.warnings.add(warning));
+            for warning in meta::finalizer_warnings(object, live) {
+                self.warnings.add(warning);
+            }
         }
         Ok(())
     }
