@@ -10,6 +10,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use redb::{
@@ -38,6 +40,10 @@ const DATABASE_FILE: &str = "store.redb";
 /// name and nothing in it was emptied by someone.
 const UNFINISHED_FILE: &str = "store.redb.new";
 const LOCK_FILE: &str = "lock";
+/// A lock that was just let go of may be held for a moment longer: a process that is being started
+/// has copies of all open files until its program is loaded.
+const LOCK_TRIES: usize = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Everything is read once, when the store is opened, so the cache only has to hold what a
 /// transaction writes. A process may have twenty stores.
@@ -64,6 +70,19 @@ impl Disk {
         directory: &Path,
         open_database: OpenDatabase,
     ) -> Result<Self, OpenError> {
+        for _ in 0..LOCK_TRIES {
+            match Self::lock(directory) {
+                Err(OpenError::InUse { .. }) => thread::sleep(LOCK_PAUSE),
+                Err(error) => return Err(error),
+                Ok(lock) => return Self::open_locked(directory, open_database, lock),
+            }
+        }
+        Err(OpenError::InUse {
+            directory: directory.to_owned(),
+        })
+    }
+
+    fn lock(directory: &Path) -> Result<File, OpenError> {
         let at = |error| io_open_error(error, directory);
         DirBuilder::new()
             .recursive(true)
@@ -80,6 +99,15 @@ impl Disk {
             },
             TryLockError::Error(error) => at(error),
         })?;
+        Ok(lock)
+    }
+
+    fn open_locked(
+        directory: &Path,
+        open_database: OpenDatabase,
+        lock: File,
+    ) -> Result<Self, OpenError> {
+        let at = |error| io_open_error(error, directory);
         let file = directory.join(DATABASE_FILE);
         if !file.try_exists().map_err(at)? {
             create_database(directory, &file)?;
@@ -90,7 +118,16 @@ impl Disk {
                 reason: "it is empty".to_owned(),
             });
         }
-        let database = reading(directory, &file, || Ok(open_database(&file)?))?;
+        let database = reading(directory, &file, || {
+            // redb has a lock of its own, with the same copies of it.
+            for _ in 0..LOCK_TRIES {
+                match open_database(&file) {
+                    Err(DatabaseError::DatabaseAlreadyOpen) => thread::sleep(LOCK_PAUSE),
+                    opened => return Ok(opened?),
+                }
+            }
+            Ok(open_database(&file)?)
+        })?;
         let directory = directory.to_owned();
         let disk = Self {
             directory,

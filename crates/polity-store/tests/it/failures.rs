@@ -5,6 +5,11 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 use polity_store::{CommitError, Expect, Key, OpenError, Options, Revision, Store};
@@ -37,6 +42,30 @@ async fn the_directory_is_made_for_its_owner_only() {
     for entry in fs::read_dir(&data).unwrap() {
         let path = entry.unwrap().path();
         assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+/// Between `fork` and `exec` a child holds a copy of the lock that its parent has let go of.
+#[tokio::test]
+async fn a_closed_store_opens_again_while_processes_are_started() {
+    let root = tempfile::tempdir().unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let starters: Vec<_> = (0..4)
+        .map(|_| {
+            let done = Arc::clone(&done);
+            thread::spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    Command::new("true").status().unwrap();
+                }
+            })
+        })
+        .collect();
+    for _ in 0..200 {
+        open(&Options::directory(root.path())).close().await;
+    }
+    done.store(true, Ordering::Relaxed);
+    for starter in starters {
+        starter.join().unwrap();
     }
 }
 
