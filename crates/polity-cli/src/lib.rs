@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod down;
 pub mod exit;
 pub mod local;
+pub mod manifests;
 pub mod output;
 pub mod reset;
 pub mod status;

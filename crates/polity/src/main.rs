@@ -45,7 +45,7 @@ enum Command {
     Version(version::VersionArgs),
     Completion(CompletionArgs),
     /// Print the command reference as Markdown
-    #[command(hide = true)]
+    #[command(name = "markdown-help", hide = true)]
     MarkdownHelp,
 }
 
