@@ -1,8 +1,10 @@
 //! `bench`, `chaos` and `differential`: thin runners of what the crates themselves provide.
 
+use std::process::Command;
+
 use anyhow::Result;
 
-use crate::shell;
+use crate::{shell, up};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {
@@ -13,9 +15,13 @@ pub(crate) struct Bench {
 
 #[derive(clap::Args)]
 pub(crate) struct Chaos {
-    /// How often the writing process is killed
+    /// How often a process that writes to a store is killed
     #[arg(long, default_value_t = 500)]
     crashes: u32,
+
+    /// How often a server is killed under its writers and watchers
+    #[arg(long, default_value_t = 300)]
+    server_crashes: u32,
 }
 
 #[derive(clap::Args, Default)]
@@ -44,22 +50,32 @@ impl Bench {
 
 impl Chaos {
     pub(crate) fn run(self) -> Result<()> {
-        eprintln!(
-            "killing a writing process {} times (about a quarter of a second each)",
-            self.crashes
-        );
-        let mut command =
+        let Self {
+            crashes,
+            server_crashes,
+        } = self;
+        eprintln!("killing a writing process {crashes} times (about a quarter of a second each)");
+        let mut store =
             shell::cargo(["test", "--package", "polity-store", "--test", "it", "crash"]);
-        let command = command.env("POLITY_STORE_CRASHES", self.crashes.to_string());
-        let (outcome, took) = shell::timed(|| shell::run(command.args(["--", "--nocapture"])));
-        outcome?;
-        eprintln!(
-            "nothing was lost in {} crashes; it took {}",
-            self.crashes,
-            shell::duration(took)
-        );
+        store.env("POLITY_STORE_CRASHES", crashes.to_string());
+        let took = pass(store)?;
+        eprintln!("nothing was lost in {crashes} crashes of the store; it took {took}");
+
+        eprintln!("killing a server {server_crashes} times (about half a second each)");
+        shell::run(&mut up::build_command())?;
+        let mut server = shell::cargo(["test", "--package", "e2e", "--test", "rust", "chaos"]);
+        server.env("POLITY_SERVER_CRASHES", server_crashes.to_string());
+        let took = pass(server)?;
+        eprintln!("nothing was lost in {server_crashes} crashes of the server; it took {took}");
         Ok(())
     }
+}
+
+/// Runs tests whose output is shown, and says how long they took.
+fn pass(mut tests: Command) -> Result<String> {
+    let (outcome, took) = shell::timed(|| shell::run(tests.args(["--", "--nocapture"])));
+    outcome?;
+    Ok(shell::duration(took))
 }
 
 impl Differential {

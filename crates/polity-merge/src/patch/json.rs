@@ -56,6 +56,9 @@ pub fn json_patch(document: &mut Value, patch: &Value) -> Result<(), JsonPatchEr
                 return Err(JsonPatchError::CopiesTooLarge);
             }
         }
+        if tests_for_absence(operation, document) {
+            continue;
+        }
         json_patch::patch_unsafe(document, std::slice::from_ref(operation)).map_err(|error| {
             let path = operation.path().to_string();
             match error.kind {
@@ -72,6 +75,19 @@ pub fn json_patch(document: &mut Value, patch: &Value) -> Result<(), JsonPatchEr
         })?;
     }
     Ok(())
+}
+
+/// A member that is not there passes a test for null. The RFC does not say so, but real servers do it, and clients lean
+/// on it to add the first finalizer.
+fn tests_for_absence(operation: &PatchOperation, document: &Value) -> bool {
+    let PatchOperation::Test(test) = operation else {
+        return false;
+    };
+    let Some((parent, member)) = test.path.split_back() else {
+        return false;
+    };
+    let members = parent.resolve(document).ok().and_then(Value::as_object);
+    test.value.is_null() && members.is_some_and(|members| !members.contains_key(&*member.decoded()))
 }
 
 /// Applies a merge patch.

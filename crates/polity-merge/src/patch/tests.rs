@@ -160,6 +160,26 @@ fn p3_json_patch_follows_the_examples_of_rfc_6902() {
 }
 
 #[test]
+fn p3_what_is_not_there_is_null_to_a_test() {
+    let document = json!({"a": {"null": null, "list": [1]}, "b~/": 1});
+    for (path, passes) in [
+        ("/c", true),
+        ("/a/c", true),
+        ("/a/null", true),
+        ("/a/list", false),
+        ("/c/d", false),
+        ("/a/list/1", false),
+        ("/b~0~1", false),
+        ("/b~1~0", true),
+        ("", false),
+    ] {
+        let patch = json!([{"op": "test", "path": path, "value": null}]);
+        let outcome = json_patch(&mut document.clone(), &patch);
+        assert_eq!(outcome.is_ok(), passes, "{path}: {outcome:?}");
+    }
+}
+
+#[test]
 fn p3_json_patches_are_refused_for_a_reason() {
     let refuse = |patch: Value| json_patch(&mut json!({"a": [1]}), &patch).unwrap_err();
     assert!(matches!(refuse(json!({})), JsonPatchError::Malformed(_)));

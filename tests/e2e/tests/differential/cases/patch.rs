@@ -101,6 +101,24 @@ pub(crate) fn cases() -> Vec<Case> {
                     MAP,
                     json!([{"op": "test", "path": "/data/a", "value": "wrong"}]),
                 ),
+                json_patch(
+                    MAP,
+                    json!([
+                        {"op": "test", "path": "/metadata/finalizers", "value": null},
+                        {"op": "add", "path": "/metadata/finalizers", "value": ["polity.dev/hold"]},
+                    ]),
+                ),
+                json_patch(
+                    MAP,
+                    json!([
+                        {"op": "test", "path": "/metadata/finalizers/0", "value": "polity.dev/hold"},
+                        {"op": "remove", "path": "/metadata/finalizers/0"},
+                    ]),
+                ),
+                json_patch(
+                    MAP,
+                    json!([{"op": "test", "path": "/nothing/here", "value": null}]),
+                ),
                 json_patch(MAP, json!([{"op": "remove", "path": "/data/none"}])),
                 json_patch(
                     MAP,

@@ -1,0 +1,249 @@
+//! Writers that know exactly what they changed, also when the server dies under them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::{Api, ResourceExt as _};
+use polity_testing::objects::config_map;
+use tokio::sync::watch;
+
+use crate::ledger::{token, version};
+use crate::world::soon;
+
+/// The annotation that tells one write from all others.
+pub(crate) const TOKEN: &str = "e2e.polity.dev/token";
+
+/// How many objects each writer has.
+const OBJECTS: usize = 20;
+
+/// One change to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    Put {
+        token: String,
+    },
+    /// Which object, and the last that was written to it.
+    Gone {
+        uid: String,
+        last: String,
+    },
+}
+
+/// Everything that was done to each object, in order.
+pub(crate) type Histories = BTreeMap<String, Vec<Change>>;
+
+/// One writer, which alone changes its objects.
+pub(crate) struct Writer {
+    name: String,
+    maps: Api<ConfigMap>,
+    /// The objects as the server last acknowledged them.
+    live: BTreeMap<String, ConfigMap>,
+    histories: Histories,
+    last_version: u64,
+    n_done: u64,
+    n_in_doubt: u64,
+    random: u64,
+    progress: Arc<watch::Sender<u64>>,
+}
+
+/// What a writer leaves behind.
+pub(crate) struct Done {
+    pub(crate) histories: Histories,
+    pub(crate) live: BTreeMap<String, ConfigMap>,
+    /// Writes whose answer never came.
+    pub(crate) n_in_doubt: u64,
+}
+
+impl Writer {
+    /// A writer whose every acknowledged write counts in `progress`.
+    pub(crate) fn new(name: &str, maps: Api<ConfigMap>, progress: Arc<watch::Sender<u64>>) -> Self {
+        let random = name
+            .bytes()
+            .fold(7, |seed, byte| seed * 31 + u64::from(byte));
+        Self {
+            name: name.to_owned(),
+            maps,
+            live: BTreeMap::new(),
+            histories: Histories::new(),
+            last_version: 0,
+            n_done: 0,
+            n_in_doubt: 0,
+            random,
+            progress,
+        }
+    }
+
+    /// Writes until it is told to stop.
+    pub(crate) async fn write_until(mut self, stop: watch::Receiver<bool>) -> Done {
+        while !*stop.borrow() {
+            self.step().await;
+        }
+        self.done()
+    }
+
+    fn done(self) -> Done {
+        Done {
+            histories: self.histories,
+            live: self.live,
+            n_in_doubt: self.n_in_doubt,
+        }
+    }
+
+    async fn step(&mut self) {
+        let dice = self.dice();
+        let name = format!("{}-{}", self.name, dice as usize % OBJECTS);
+        // One write in eight is a deletion, if there is something to delete.
+        match self.live.get(&name).cloned() {
+            Some(live) if (dice >> 32).is_multiple_of(8) => self.delete(&name, &live).await,
+            live => self.put(&name, live.as_ref()).await,
+        }
+        self.n_done += 1;
+        self.progress.send_modify(|n| *n += 1);
+    }
+
+    /// A new write of the object, and nothing else until it is known to be done.
+    async fn put(&mut self, name: &str, live: Option<&ConfigMap>) {
+        let written = format!("{}/{}", self.name, self.n_done);
+        let mut wanted = live.cloned().unwrap_or_else(|| config_map(name, []));
+        wanted
+            .annotations_mut()
+            .insert(TOKEN.to_owned(), written.clone());
+        let post = PostParams::default();
+        let stored = loop {
+            let answer = match live {
+                None => self.maps.create(&post, &wanted).await,
+                Some(_) => self.maps.replace(name, &post, &wanted).await,
+            };
+            match answer {
+                Ok(stored) => break stored,
+                Err(error) => self.must_be_broken(&error),
+            }
+            match self.look(name).await {
+                Some(found) if token(&found) == written => break found,
+                // It was never done: then everything acknowledged before is as it was.
+                found => assert_eq!(found.as_ref(), live, "{name} is not as it was acknowledged"),
+            }
+        };
+        assert!(
+            version(&stored) > self.last_version,
+            "{name}: versions only grow"
+        );
+        if let Some(live) = live {
+            assert_eq!(stored.uid(), live.uid(), "{name} is the same object");
+        }
+        self.last_version = version(&stored);
+        self.live.insert(name.to_owned(), stored);
+        self.note(name, Change::Put { token: written });
+    }
+
+    async fn delete(&mut self, name: &str, live: &ConfigMap) {
+        let preconditions = Preconditions {
+            uid: live.uid(),
+            resource_version: live.resource_version(),
+        };
+        let params = DeleteParams::default().preconditions(preconditions);
+        loop {
+            match self.maps.delete(name, &params).await {
+                Ok(_) => break,
+                Err(error) => self.must_be_broken(&error),
+            }
+            match self.look(name).await {
+                None => break,
+                found => assert_eq!(
+                    found.as_ref(),
+                    Some(live),
+                    "{name} is not as it was acknowledged"
+                ),
+            }
+        }
+        self.live.remove(name);
+        let (uid, last) = (live.uid().unwrap(), token(live));
+        self.note(name, Change::Gone { uid, last });
+    }
+
+    /// The object, as soon as there is a server to ask.
+    async fn look(&self, name: &str) -> Option<ConfigMap> {
+        soon("the server is back", || async {
+            self.maps.get_opt(name).await
+        })
+        .await
+    }
+
+    /// A server that dies or stops is no reason to fail; a server that refuses is.
+    fn must_be_broken(&mut self, error: &kube::Error) {
+        if let kube::Error::Api(status) = error {
+            assert!(
+                matches!(status.code, 429 | 503),
+                "{}: {status:?}",
+                self.name
+            );
+        }
+        self.n_in_doubt += 1;
+    }
+
+    fn note(&mut self, name: &str, change: Change) {
+        self.histories
+            .entry(name.to_owned())
+            .or_default()
+            .push(change);
+    }
+
+    /// A number that looks random and is the same in every run (splitmix64).
+    fn dice(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// The collection is what all writers together left behind, no more and no less.
+pub(crate) async fn check_collection(maps: &Api<ConfigMap>, done: &[Done]) {
+    let list = maps.list(&ListParams::default()).await.unwrap();
+    let found: BTreeMap<String, ConfigMap> = list
+        .items
+        .into_iter()
+        .filter(|map| map.annotations().contains_key(TOKEN))
+        .map(|map| (map.name_any(), map))
+        .collect();
+    let expected: BTreeMap<&String, &ConfigMap> = done.iter().flat_map(|done| &done.live).collect();
+    for (name, map) in &found {
+        assert_eq!(
+            Some(&map),
+            expected.get(name),
+            "{name} is there, and should be like this or not at all"
+        );
+    }
+    for name in expected.keys() {
+        assert!(
+            found.contains_key(*name),
+            "{name} was acknowledged and is lost"
+        );
+    }
+}
+
+/// What all writers did together.
+pub(crate) fn together(done: &[Done]) -> Histories {
+    done.iter()
+        .flat_map(|done| done.histories.clone())
+        .collect()
+}
+
+/// No two objects that ever were have the same uid.
+pub(crate) fn check_uids(histories: &Histories) {
+    let mut uids: Vec<&String> = histories
+        .values()
+        .flatten()
+        .filter_map(|change| match change {
+            Change::Gone { uid, .. } => Some(uid),
+            Change::Put { .. } => None,
+        })
+        .collect();
+    let n_uids = uids.len();
+    uids.sort();
+    uids.dedup();
+    assert_eq!(uids.len(), n_uids, "a uid was used twice");
+}
