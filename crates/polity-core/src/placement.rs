@@ -6,8 +6,8 @@ use std::fmt;
 
 use jiff::SignedDuration;
 
-use crate::cluster::{ManagedCluster, TaintEffect};
-use crate::rollout_strategy::Threshold;
+use crate::cluster::{ClusterName, ManagedCluster, TaintEffect};
+use crate::rollout_strategy::{GroupKey, Threshold};
 use crate::selector::LabelSelector;
 
 /// Which placement.
@@ -269,4 +269,14 @@ pub enum SortBy {
     ClusterName,
     /// Best first, and each decision carries its score.
     Score,
+}
+
+/// Clusters that a placement has chosen, as far as they stand in one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacementDecision {
+    pub placement: PlacementKey,
+    /// The name of the object.
+    pub name: String,
+    pub group: GroupKey,
+    pub clusters: Vec<ClusterName>,
 }

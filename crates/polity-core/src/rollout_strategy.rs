@@ -226,7 +226,8 @@ pub struct ProgressivePerGroup {
 pub enum GroupReference {
     /// Every group of this name: chunks of a large group share one.
     Name(String),
-    Index(u32),
+    /// A negative one means no group, but people wrote it.
+    Index(i32),
 }
 
 impl fmt::Display for GroupReference {
@@ -258,7 +259,7 @@ impl GroupKey {
     pub fn is_meant_by(&self, reference: &GroupReference) -> bool {
         match reference {
             GroupReference::Name(name) => **name == *self.name,
-            GroupReference::Index(index) => *index == self.index,
+            GroupReference::Index(index) => i64::from(*index) == i64::from(self.index),
         }
     }
 }

@@ -84,7 +84,7 @@ fn pace() -> impl Strategy<Value = Pace> {
 fn mandatory() -> impl Strategy<Value = Vec<GroupReference>> {
     let reference = prop_oneof![
         Just(GroupReference::Name("named".to_owned())),
-        (0_u32..6).prop_map(GroupReference::Index)
+        (-1_i32..6).prop_map(GroupReference::Index)
     ];
     proptest::collection::vec(reference, 0..3)
 }
