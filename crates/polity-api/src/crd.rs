@@ -12,8 +12,17 @@ use serde_json::{Map, Value};
 
 use crate::policies::{names, v1, v1alpha2};
 
+mod cluster;
+
 /// Every CustomResourceDefinition of Polity, in the order in which they are best installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    let mut crds = admission();
+    crds.extend(cluster::definitions());
+    crds
+}
+
+/// The group `policies.kubewarden.io`.
+fn admission() -> Vec<CustomResourceDefinition> {
     vec![
         definition(
             vec![v1::PolicyServer::crd(), v1alpha2::PolicyServer::crd()],
@@ -64,19 +73,21 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// One definition of all versions of a kind, `v1` stored.
+/// One definition of all versions of a kind, the first of them stored.
 fn definition(
     versions: Vec<CustomResourceDefinition>,
     columns: &[CustomResourceColumnDefinition],
 ) -> CustomResourceDefinition {
+    let stored = versions[0].spec.versions[0].name.clone();
     let mut crd =
-        merge_crds(versions, "v1").expect("all versions of a kind share group, kind and scope");
+        merge_crds(versions, &stored).expect("all versions of a kind share group, kind and scope");
     crd.spec.conversion = Some(CustomResourceConversion {
         strategy: "None".to_owned(),
         webhook: None,
     });
     for version in &mut crd.spec.versions {
-        version.additional_printer_columns = Some(columns.to_vec());
+        version.additional_printer_columns =
+            Some(columns.to_vec()).filter(|columns| !columns.is_empty());
     }
     let mut value = serde_json::to_value(&crd).expect("a definition is plain data");
     forbid_null(&mut value);

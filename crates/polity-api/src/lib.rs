@@ -9,6 +9,7 @@
     reason = "the schema derive copies each public struct into a function body"
 )]
 
+pub mod cluster;
 pub mod crd;
 pub mod policies;
 mod vocabulary;

@@ -1,12 +1,18 @@
-//! The vocabulary of Polity: names, object keys, selectors, field errors, quantities, conditions.
+//! The vocabulary of Polity: names, object keys, selectors, field errors, quantities, durations; clusters,
+//! placements and rollout strategies.
 //!
 //! Everything here parses or prints; nothing behaves over time, reads a clock or does I/O.
 
+pub mod cluster;
+pub mod duration;
 pub mod field;
 pub mod gvk;
 pub mod name;
+pub mod placement;
 pub mod quantity;
+pub mod rollout_strategy;
 pub mod selector;
 
+pub use cluster::{ClusterName, ManagedCluster};
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use gvk::{GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey};

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod clusters;
 mod manifests;
 mod real;
 mod rules;

@@ -1,0 +1,158 @@
+//! One step of a rollout: who gets the new version now, who is in flight, who took too long.
+//!
+//! # What the caller owes
+//!
+//! The engine is compatible with the placement library that others use, oddities included. Who calls it must:
+//!
+//! 1. never feed back a `TimeOut` but what is underneath (`Progressing` or `Failed`, with its original time): a stored
+//!    `TimeOut` in a mandatory group no longer blocks what follows (case 43);
+//! 2. leave clusters that wait (`ToApply`) out of what is observed: one that sorts before a cluster in flight is handed
+//!    out before that one is even seen, and concurrency is exceeded (cases 46 and 47);
+//! 3. keep the time of a transition: without one the clock starts anew on every call;
+//! 4. warn when failed clusters hold every slot, there is no deadline and no breach: such a rollout stands still
+//!    whatever `maxFailures` says (case 52);
+//! 5. say to people that `maxFailures` above the number of clusters means 0 (case 23).
+
+mod classify;
+#[cfg(test)]
+mod properties;
+mod round;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use polity_core::ClusterName;
+use polity_core::rollout_strategy::{
+    GroupKey, GroupReference, RolloutStatus, RolloutStrategy, Threshold,
+};
+
+use crate::groups::{DecisionGroup, DecisionGroups};
+
+pub use classify::{Class, classify};
+use round::Round;
+
+/// What is known of the clusters, by name: so the answer cannot depend on an order.
+pub type Observed = BTreeMap<ClusterName, ClusterState>;
+
+/// What is known of one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterState {
+    /// An unknown status counts as `Progressing`.
+    pub status: RolloutStatus,
+    /// When it came into that state.
+    pub since: Option<Timestamp>,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Everyone who should have the new version and is not finished: those in flight or soaking, and those to hand it
+    /// to now, which have the status `ToApply`. Who is neither here nor in `timed_out` is finished or waits.
+    pub to_rollout: Vec<Entry>,
+    /// Who took longer than the deadline.
+    pub timed_out: Vec<Entry>,
+    /// Who was observed and is in no group any more, as it was observed.
+    pub removed: Vec<(ClusterName, ClusterState)>,
+    /// More failures than are tolerated: nobody further is handed out.
+    pub breach: bool,
+    /// The next time at which a deadline or a soak of `to_rollout` ends.
+    pub recheck_after: Option<SignedDuration>,
+}
+
+/// A cluster in a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub cluster: ClusterName,
+    pub status: RolloutStatus,
+    pub since: Option<Timestamp>,
+    pub group: GroupKey,
+    /// When its deadline or its soak ends, or has ended.
+    pub recheck_at: Option<Timestamp>,
+}
+
+impl Plan {
+    /// The clusters to hand the new version to now.
+    pub fn hand_out(&self) -> impl Iterator<Item = &Entry> {
+        self.with_status(|status| status == RolloutStatus::ToApply)
+    }
+
+    /// The clusters that have it and are not done: `Progressing` or `Failed`.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Entry> {
+        self.with_status(|status| {
+            !matches!(status, RolloutStatus::ToApply | RolloutStatus::Succeeded)
+        })
+    }
+
+    /// The clusters that have succeeded, but not for long enough.
+    pub fn soaking(&self) -> impl Iterator<Item = &Entry> {
+        self.with_status(|status| status == RolloutStatus::Succeeded)
+    }
+
+    fn with_status(&self, wanted: impl Fn(RolloutStatus) -> bool) -> impl Iterator<Item = &Entry> {
+        self.to_rollout
+            .iter()
+            .filter(move |entry| wanted(entry.status))
+    }
+}
+
+/// Plans the next step of a rollout.
+///
+/// Names sort by bytes, everything else follows from the arguments: the same arguments always give the same plan. See
+/// the [module](self) for what the caller owes.
+pub fn plan(
+    strategy: &RolloutStrategy,
+    groups: &DecisionGroups,
+    observed: &Observed,
+    now: Timestamp,
+) -> Plan {
+    let mut current = Vec::with_capacity(observed.len());
+    let mut removed = Vec::new();
+    for (cluster, state) in observed {
+        match groups.group_of(cluster) {
+            Some(group) => current.push((cluster, group, *state)),
+            None => removed.push((cluster.clone(), *state)),
+        }
+    }
+    let round = Round {
+        current: &current,
+        pace: strategy.pace(),
+        now,
+    };
+    let (mandatory, rest): (Vec<_>, Vec<_>) = groups
+        .iter()
+        .partition(|group| is_meant(group, strategy.mandatory_groups()));
+    let n_clusters = groups.n_clusters();
+    let plan = match strategy {
+        RolloutStrategy::All(_) => round.without_soak(&rest, n_clusters),
+        RolloutStrategy::Progressive(progressive) => {
+            round.mandatory(&mandatory).unwrap_or_else(|| {
+                let n_rest = rest.iter().map(|group| group.clusters.len()).sum();
+                let wanted = progressive.max_concurrency.unwrap_or(Threshold::ZERO);
+                let max_failures = progressive.pace.max_failures.of(n_clusters, 0);
+                round.by_cluster(&rest, wanted.of(n_rest, n_rest), max_failures)
+            })
+        }
+        RolloutStrategy::ProgressivePerGroup(per_group) => round
+            .mandatory(&mandatory)
+            .unwrap_or_else(|| round.by_group(&rest, per_group.pace.max_failures)),
+    };
+    let recheck_after = plan
+        .to_rollout
+        .iter()
+        .filter_map(|entry| Some(entry.recheck_at?.duration_since(now)))
+        .filter(SignedDuration::is_positive)
+        .min();
+    Plan {
+        removed,
+        recheck_after,
+        ..plan
+    }
+}
+
+fn is_meant(group: &DecisionGroup, references: &[GroupReference]) -> bool {
+    references
+        .iter()
+        .any(|reference| group.key.is_meant_by(reference))
+}
