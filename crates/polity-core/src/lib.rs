@@ -12,6 +12,7 @@ pub mod placement;
 pub mod quantity;
 pub mod rollout_strategy;
 pub mod selector;
+pub mod yaml_out;
 
 pub use cluster::{ClusterName, ManagedCluster};
 pub use field::{FieldError, FieldErrorKind, FieldPath};
