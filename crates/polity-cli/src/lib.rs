@@ -4,6 +4,7 @@
 pub mod doctor;
 pub mod down;
 pub mod exit;
+pub mod findings;
 pub mod local;
 pub mod manifests;
 pub mod output;
