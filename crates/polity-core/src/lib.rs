@@ -1,12 +1,14 @@
-//! The vocabulary of Polity: names, object keys, selectors, field errors, quantities, conditions.
+//! The vocabulary of Polity: names, object keys, selectors, field errors, quantities, group expressions.
 //!
 //! Everything here parses or prints; nothing behaves over time, reads a clock or does I/O.
 
+pub mod expression;
 pub mod field;
 pub mod gvk;
 pub mod name;
 pub mod quantity;
 pub mod selector;
 
+pub use expression::{ExpressionError, GroupExpression};
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use gvk::{GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey};
