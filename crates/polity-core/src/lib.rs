@@ -1,10 +1,11 @@
-//! The vocabulary of Polity: names, object keys, selectors, field errors, quantities, durations; clusters,
-//! placements and rollout strategies.
+//! The vocabulary of Polity: names, object keys, selectors, field errors, quantities, durations, group
+//! expressions; clusters, placements and rollout strategies.
 //!
 //! Everything here parses or prints; nothing behaves over time, reads a clock or does I/O.
 
 pub mod cluster;
 pub mod duration;
+pub mod expression;
 pub mod field;
 pub mod gvk;
 pub mod name;
@@ -15,5 +16,6 @@ pub mod selector;
 pub mod yaml_out;
 
 pub use cluster::{ClusterName, ManagedCluster};
+pub use expression::{ExpressionError, GroupExpression};
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use gvk::{GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey};

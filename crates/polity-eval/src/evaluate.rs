@@ -1,0 +1,335 @@
+//! The pipeline: run the guest or the group, build the response, apply mode, mutation and message.
+
+use std::{sync::Arc, time::Duration};
+
+use polity_wasm::{Deadline, ExecutionMode, Operation, RunError};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    AdmissionRequest, AdmissionResponse, Cause, Mode, Policy, RawReview, Services, Settings,
+    Status,
+    answer::ValidationAnswer,
+    group,
+    host::{GuestCache, PolicyHost},
+    patch,
+    policy::{Body, Guest},
+};
+
+/// The sentence for a guest that took too long, whatever its kind.
+const OUT_OF_TIME: &str =
+    "Policy execution interrupted because it exceeded the allowed execution time";
+
+/// What all evaluations share.
+#[derive(Clone)]
+pub struct Environment {
+    /// What guests can ask for.
+    pub services: Arc<dyn Services>,
+    /// What guests keep between requests.
+    pub cache: Arc<GuestCache>,
+    /// How long an evaluation may take when the policy does not say; `None`: as long as the caller's
+    /// deadline allows.
+    pub default_timeout: Option<Duration>,
+    /// Whether limits that policies set themselves count. Off only when all time limits are.
+    pub timeouts: bool,
+    /// Requests for this namespace are let through unseen.
+    pub always_accept_namespace: Option<String>,
+}
+
+impl Environment {
+    /// An environment with the usual limit of two seconds.
+    pub fn new(services: Arc<dyn Services>) -> Self {
+        Self {
+            services,
+            cache: Arc::new(GuestCache::default()),
+            default_timeout: Some(Duration::from_secs(2)),
+            timeouts: true,
+            always_accept_namespace: None,
+        }
+    }
+
+    /// Runs one operation of a guest, with its own limit on time and the caller's.
+    pub(crate) fn run(
+        &self,
+        guest: &Guest,
+        operation: Operation,
+        payload: Vec<u8>,
+        uid: &str,
+        deadline: Deadline,
+    ) -> Result<Vec<u8>, RunError> {
+        let own = match guest.timeout.or(self.default_timeout) {
+            Some(limit) if self.timeouts => Deadline::after(limit),
+            _ => Deadline::NEVER,
+        };
+        let host = PolicyHost::new(guest, uid, self);
+        guest
+            .module
+            .run(operation, payload, deadline.earlier(own), Box::new(host))
+    }
+}
+
+/// Which route a request came by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The verdict decides, with the policy's mode, mutation rule and message.
+    Validate,
+    /// Somebody wants to know what the guest says.
+    Audit,
+}
+
+/// The outcome of an evaluation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluation {
+    /// What to answer.
+    pub response: AdmissionResponse,
+    /// Whether the guest accepted, before mode and mutation rule.
+    pub accepted: bool,
+    /// Whether the guest changed the object.
+    pub mutated: bool,
+    /// The code of the guest's verdict.
+    pub error_code: Option<u16>,
+}
+
+/// What a guest is asked.
+pub(crate) struct Question<'a> {
+    pub(crate) uid: &'a str,
+    pub(crate) payload: Payload<'a>,
+    /// What a mutation starts from.
+    pub(crate) original: Option<&'a RawValue>,
+    pub(crate) deadline: Deadline,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    Admission(&'a AdmissionRequest<'a>),
+    Raw(&'a RawValue),
+}
+
+impl Payload<'_> {
+    fn with(self, settings: &Settings) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct WithSettings<'a, T> {
+            request: T,
+            settings: &'a RawValue,
+        }
+        let settings = settings.as_raw();
+        let bytes = match self {
+            Self::Admission(request) => serde_json::to_vec(&WithSettings { request, settings }),
+            Self::Raw(request) => serde_json::to_vec(&WithSettings { request, settings }),
+        };
+        bytes.expect("what was read can be written")
+    }
+}
+
+impl Policy {
+    /// Judges an admission request.
+    pub fn evaluate(
+        &self,
+        environment: &Environment,
+        request: &AdmissionRequest<'_>,
+        origin: Origin,
+        deadline: Deadline,
+    ) -> Evaluation {
+        let always_accepted = environment.always_accept_namespace.as_deref();
+        if always_accepted.is_some() && always_accepted == request.namespace.as_deref() {
+            return Evaluation::of(AdmissionResponse::allow(&request.uid));
+        }
+        let question = Question {
+            uid: &request.uid,
+            payload: Payload::Admission(request),
+            original: request.object,
+            deadline,
+        };
+        self.judge(environment, &question, origin)
+    }
+
+    /// Judges a raw request.
+    pub fn evaluate_raw(
+        &self,
+        environment: &Environment,
+        review: &RawReview<'_>,
+        deadline: Deadline,
+    ) -> Evaluation {
+        let question = Question {
+            uid: &review.uid(),
+            payload: Payload::Raw(review.request),
+            original: Some(review.request),
+            deadline,
+        };
+        self.judge(environment, &question, Origin::Validate)
+    }
+
+    fn judge(
+        &self,
+        environment: &Environment,
+        question: &Question<'_>,
+        origin: Origin,
+    ) -> Evaluation {
+        let verdict = match &self.body {
+            Body::Single { guest, .. } => ask(environment, guest, question),
+            Body::Group {
+                expression,
+                message,
+                members,
+            } => group::judge(environment, expression, message, members, question),
+        };
+        let evaluation = Evaluation::of(verdict);
+        match origin {
+            Origin::Audit => evaluation,
+            Origin::Validate => Evaluation {
+                response: self.constrain(evaluation.response),
+                ..evaluation
+            },
+        }
+    }
+
+    /// Section 9, step 5: mode, then mutation, then message.
+    fn constrain(&self, response: AdmissionResponse) -> AdmissionResponse {
+        let (may_mutate, message) = match &self.body {
+            Body::Single {
+                allowed_to_mutate,
+                message,
+                ..
+            } => (*allowed_to_mutate, message.as_deref()),
+            Body::Group { .. } => (false, None),
+        };
+        if self.mode == Mode::Monitor {
+            return self.only_watch(response, may_mutate);
+        }
+        let response = if response.patch.is_some() && !may_mutate {
+            let text = format!(
+                "Request rejected by policy {}. The policy attempted to mutate the request, but it is currently \
+                 configured to not allow mutations.",
+                self.id
+            );
+            AdmissionResponse {
+                audit_annotations: response.audit_annotations,
+                warnings: response.warnings,
+                ..AdmissionResponse::reject(&response.uid, text, None)
+            }
+        } else {
+            response
+        };
+        match message {
+            Some(message) if !response.allowed => with_message(response, message),
+            _ => response,
+        }
+    }
+
+    fn only_watch(&self, response: AdmissionResponse, may_mutate: bool) -> AdmissionResponse {
+        tracing::info!(
+            policy_id = %self.id,
+            allowed_to_mutate = may_mutate,
+            response = ?response,
+            "policy evaluation (monitor mode)"
+        );
+        AdmissionResponse {
+            allowed: true,
+            patch_type: None,
+            patch: None,
+            status: None,
+            ..response
+        }
+    }
+}
+
+impl Evaluation {
+    fn of(response: AdmissionResponse) -> Self {
+        Self {
+            accepted: response.allowed,
+            mutated: response.patch.is_some(),
+            error_code: response.status.as_ref().and_then(|status| status.code),
+            response,
+        }
+    }
+}
+
+/// The policy's own message takes the place of the guest's, which becomes a cause.
+fn with_message(mut response: AdmissionResponse, message: &str) -> AdmissionResponse {
+    let status = response.status.get_or_insert_default();
+    if let Some(original) = status.message.replace(message.to_owned()) {
+        status.details.get_or_insert_default().causes.push(Cause {
+            message: Some(original),
+            ..Cause::default()
+        });
+    }
+    response
+}
+
+/// Runs one guest and turns what it says, or what happens to it, into a response.
+pub(crate) fn ask(
+    environment: &Environment,
+    guest: &Guest,
+    question: &Question<'_>,
+) -> AdmissionResponse {
+    let payload = question.payload.with(&guest.settings);
+    match environment.run(
+        guest,
+        Operation::Validate,
+        payload,
+        question.uid,
+        question.deadline,
+    ) {
+        Ok(bytes) => match ValidationAnswer::parse(&bytes) {
+            Ok(answer) => respond(guest, question, answer),
+            Err(problem) => internal_error(question.uid, &problem),
+        },
+        Err(error) => explain(guest, question.uid, &error),
+    }
+}
+
+fn respond(
+    guest: &Guest,
+    question: &Question<'_>,
+    answer: ValidationAnswer<'_>,
+) -> AdmissionResponse {
+    let mut response = AdmissionResponse {
+        uid: question.uid.to_owned(),
+        allowed: answer.accepted,
+        status: (answer.message.is_some() || answer.code.is_some()).then_some(Status {
+            message: answer.message,
+            code: answer.code,
+            details: None,
+        }),
+        audit_annotations: answer.audit_annotations,
+        warnings: answer.warnings,
+        ..AdmissionResponse::default()
+    };
+    // A mutated object together with a rejection is a rejection.
+    let Some(mutated) = answer.mutated_object.filter(|_| answer.accepted) else {
+        return response;
+    };
+    let Some(original) = question.original else {
+        let text = format!(
+            "Request rejected by policy {}. The policy attempted to mutate the request, but its object is null: \
+             mutation is impossible.",
+            guest.id
+        );
+        return AdmissionResponse::reject(question.uid, text, None);
+    };
+    match patch::between(original.get(), mutated.get()) {
+        Ok(patch) => {
+            response.patch_type = patch.is_some().then_some("JSONPatch");
+            response.patch = patch;
+            response
+        }
+        Err(error) => internal_error(question.uid, &error.to_string()),
+    }
+}
+
+/// What the caller reads when a guest gave no answer.
+fn explain(guest: &Guest, uid: &str, error: &RunError) -> AdmissionResponse {
+    match error {
+        RunError::Deadline { .. } => AdmissionResponse::error(uid, OUT_OF_TIME),
+        RunError::Exit { stderr, .. } | RunError::Trap { stderr, .. }
+            if guest.module.execution_mode() == ExecutionMode::Wasi && !stderr.is_empty() =>
+        {
+            AdmissionResponse::error(uid, stderr)
+        }
+        error => internal_error(uid, &error.to_string()),
+    }
+}
+
+pub(crate) fn internal_error(uid: &str, detail: &str) -> AdmissionResponse {
+    AdmissionResponse::error(uid, format!("internal server error: {detail}"))
+}

@@ -1,0 +1,207 @@
+//! What a module says about itself: the custom section `io.kubewarden.metadata`.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// The name of the custom section; the first one counts.
+pub const SECTION: &str = "io.kubewarden.metadata";
+
+/// Why a metadata section cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("custom section {SECTION}: {0}")]
+pub struct MetadataError(#[from] serde_json::Error);
+
+/// A policy's description of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// The waPC protocol; other guests have none.
+    #[serde(default)]
+    pub protocol_version: Option<ProtocolVersion>,
+    /// What the policy wants to see.
+    pub rules: Vec<Rule>,
+    /// Title, author, source and the like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// Whether it changes objects.
+    pub mutating: bool,
+    /// Whether it makes sense to run it over existing objects.
+    #[serde(default = "yes")]
+    pub background_audit: bool,
+    /// Which kind of guest it is.
+    #[serde(default)]
+    pub execution_mode: ExecutionMode,
+    /// What kind of request it judges.
+    #[serde(default)]
+    pub policy_type: PolicyType,
+    /// The kinds it asks to read; the grant is in the manifest.
+    #[serde(default)]
+    pub context_aware_resources: Vec<ResourceKind>,
+    /// The host capabilities it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_capabilities: Option<Vec<String>>,
+    /// The oldest server it works with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum_kubewarden_version: Option<semver::Version>,
+}
+
+/// The waPC protocol a module speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProtocolVersion {
+    /// The only one there is.
+    #[serde(rename = "v1")]
+    V1,
+    /// Written by tools that could not tell.
+    Unknown,
+}
+
+/// What a policy wants to see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rule {
+    /// API groups.
+    pub api_groups: Vec<String>,
+    /// Versions.
+    pub api_versions: Vec<String>,
+    /// Plural resources, with subresources after a slash.
+    pub resources: Vec<String>,
+    /// `CREATE`, `UPDATE`, `DELETE`, `CONNECT`, `*`.
+    pub operations: Vec<String>,
+}
+
+/// A kind of objects, as manifests and metadata name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceKind {
+    /// Group and version.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+}
+
+/// The kinds of guests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecutionMode {
+    /// Functions called by the waPC protocol.
+    #[default]
+    #[serde(rename = "kubewarden-wapc")]
+    Wapc,
+    /// Rego, called as Open Policy Agent does.
+    #[serde(rename = "opa")]
+    Opa,
+    /// Rego, called as Gatekeeper does.
+    #[serde(rename = "gatekeeper")]
+    Gatekeeper,
+    /// A command with standard input and output.
+    #[serde(rename = "wasi")]
+    Wasi,
+    /// CEL.
+    #[serde(rename = "ferricel")]
+    Ferricel,
+}
+
+/// What kind of request a policy judges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyType {
+    /// Admission requests.
+    #[default]
+    Kubernetes,
+    /// Any JSON.
+    Raw,
+}
+
+impl Metadata {
+    /// Reads the content of a metadata section.
+    pub fn parse(section: &[u8]) -> Result<Self, MetadataError> {
+        Ok(serde_json::from_slice(section)?)
+    }
+}
+
+impl ExecutionMode {
+    /// The word used in metadata and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wapc => "kubewarden-wapc",
+            Self::Opa => "opa",
+            Self::Gatekeeper => "gatekeeper",
+            Self::Wasi => "wasi",
+            Self::Ferricel => "ferricel",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Wapc,
+        Self::Opa,
+        Self::Gatekeeper,
+        Self::Wasi,
+        Self::Ferricel,
+    ];
+}
+
+impl fmt::Display for ExecutionMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for ExecutionMode {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.as_str() == word)
+            .ok_or_else(|| {
+                let known: Vec<_> = Self::ALL.iter().map(|mode| mode.as_str()).collect();
+                format!("unknown execution mode {word}: one of {}", known.join(", "))
+            })
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_of_section_10() {
+        let metadata = Metadata::parse(br#"{"rules":[],"mutating":false}"#).unwrap();
+        assert_eq!(metadata.protocol_version, None);
+        assert!(metadata.background_audit);
+        assert_eq!(metadata.execution_mode, ExecutionMode::Wapc);
+        assert_eq!(metadata.policy_type, PolicyType::Kubernetes);
+        assert!(metadata.context_aware_resources.is_empty());
+        assert_eq!(metadata.host_capabilities, None);
+        assert_eq!(metadata.minimum_kubewarden_version, None);
+    }
+
+    #[test]
+    fn everything_of_section_10() {
+        let text = br#"{"protocolVersion":"v1","rules":[{"apiGroups":[""],"apiVersions":["v1"],
+            "resources":["pods"],"operations":["CREATE","*"]}],"annotations":{"a":"b"},"mutating":true,
+            "backgroundAudit":false,"executionMode":"wasi","policyType":"raw",
+            "contextAwareResources":[{"apiVersion":"v1","kind":"Pod"}],"hostCapabilities":["oci/*"],
+            "minimumKubewardenVersion":"1.30.0","somethingNew":1}"#;
+        let metadata = Metadata::parse(text).unwrap();
+        assert_eq!(metadata.protocol_version, Some(ProtocolVersion::V1));
+        assert_eq!(metadata.execution_mode, ExecutionMode::Wasi);
+        assert_eq!(metadata.policy_type, PolicyType::Raw);
+        let again = Metadata::parse(&serde_json::to_vec(&metadata).unwrap()).unwrap();
+        assert_eq!(again, metadata);
+    }
+
+    #[test]
+    fn what_is_required_is_required() {
+        for text in ["{}", r#"{"rules":[]}"#, r#"{"mutating":true}"#, "", "[]"] {
+            assert!(Metadata::parse(text.as_bytes()).is_err(), "{text}");
+        }
+        let odd = r#"{"rules":[],"mutating":true,"executionMode":"lua"}"#;
+        assert!(Metadata::parse(odd.as_bytes()).is_err());
+    }
+}
