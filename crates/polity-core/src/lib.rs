@@ -7,6 +7,7 @@ pub mod gvk;
 pub mod name;
 pub mod quantity;
 pub mod selector;
+pub mod yaml_out;
 
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use gvk::{GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey};

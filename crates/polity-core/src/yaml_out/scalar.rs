@@ -1,0 +1,179 @@
+//! Which form a scalar takes, and its text in that form.
+
+use serde_json::Number;
+
+use super::resolve::is_text_when_plain;
+
+/// The form of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Single,
+    Double,
+    Literal,
+}
+
+/// The form that reads back as this text.
+pub(super) fn style_of_text(text: &str, simple_key: bool) -> Style {
+    let shape = Shape::of(text);
+    if text.contains('\n') {
+        return if shape.block_allowed && !simple_key {
+            Style::Literal
+        } else {
+            Style::Double
+        };
+    }
+    if !is_text_when_plain(text) || (simple_key && text.contains(is_break)) {
+        return Style::Double;
+    }
+    let empty_key = text.is_empty() && simple_key;
+    match (shape.plain_allowed && !empty_key, shape.single_allowed) {
+        (true, _) => Style::Plain,
+        (false, true) => Style::Single,
+        (false, false) => Style::Double,
+    }
+}
+
+/// What the characters of a text allow.
+struct Shape {
+    plain_allowed: bool,
+    single_allowed: bool,
+    block_allowed: bool,
+}
+
+impl Shape {
+    fn of(text: &str) -> Self {
+        if text.is_empty() {
+            return Self {
+                plain_allowed: true,
+                single_allowed: true,
+                block_allowed: false,
+            };
+        }
+        let mut indicators = text.starts_with("---") || text.starts_with("...");
+        let (mut line_breaks, mut special) = (false, false);
+        let (mut break_space, mut space_break) = (false, false);
+        let mut previous: Option<char> = None;
+        let mut rest = text.chars();
+        while let Some(c) = rest.next() {
+            let next = rest.clone().next();
+            indicators |= is_indicator(previous, c, next);
+            special |= !is_printable(c);
+            line_breaks |= is_break(c);
+            break_space |= c == ' ' && previous.is_some_and(is_break);
+            space_break |= is_break(c) && previous == Some(' ');
+            previous = Some(c);
+        }
+        let edge = |c: char| c == ' ' || is_break(c);
+        let loose_edge = text.starts_with(edge) || text.ends_with(edge);
+        let unsafe_text = space_break || special;
+        Self {
+            plain_allowed: !(indicators || loose_edge || line_breaks || break_space || unsafe_text),
+            single_allowed: !(break_space || unsafe_text),
+            block_allowed: !(text.ends_with(' ') || unsafe_text),
+        }
+    }
+}
+
+fn is_indicator(previous: Option<char>, c: char, next: Option<char>) -> bool {
+    let before_blank = next.is_none_or(|next| next == ' ' || next == '\t');
+    match (previous, c) {
+        (
+            None,
+            '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%'
+            | '@' | '`',
+        ) => true,
+        (None, '?' | ':' | '-') => before_blank,
+        (Some(_), ':') => before_blank,
+        (Some(previous), '#') => matches!(previous, ' ' | '\t' | '\0') || is_break(previous),
+        _ => false,
+    }
+}
+
+/// What ends a line for YAML 1.1.
+pub(super) fn is_break(c: char) -> bool {
+    matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// What may stand unescaped. Characters beyond the basic plane may not, nor may tabs.
+fn is_printable(c: char) -> bool {
+    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
+        && c != '\u{feff}'
+}
+
+/// The text between double quotes, with everything escaped that must be.
+pub(super) fn double_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    // A mark of byte order in front has every character escaped that follows it.
+    let marked = text.starts_with('\u{feff}');
+    for c in text.chars() {
+        if is_printable(c) && !is_break(c) && c != '"' && c != '\\' && !marked {
+            out.push(c);
+            continue;
+        }
+        out.push('\\');
+        match c {
+            '\0' => out.push('0'),
+            '\x07' => out.push('a'),
+            '\x08' => out.push('b'),
+            '\t' => out.push('t'),
+            '\n' => out.push('n'),
+            '\x0b' => out.push('v'),
+            '\x0c' => out.push('f'),
+            '\r' => out.push('r'),
+            '\x1b' => out.push('e'),
+            '"' | '\\' => out.push(c),
+            '\u{85}' => out.push('N'),
+            '\u{a0}' => out.push('_'),
+            '\u{2028}' => out.push('L'),
+            '\u{2029}' => out.push('P'),
+            _ => {
+                let code = u32::from(c);
+                out.push_str(&match code {
+                    0..=0xff => format!("x{code:02X}"),
+                    0x100..=0xffff => format!("u{code:04X}"),
+                    _ => format!("U{code:08X}"),
+                });
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A number: whole ones without a fraction, as they come back from JSON; others by [`format_float`].
+pub(super) fn number(number: &Number) -> String {
+    if number.is_i64() || number.is_u64() {
+        return number.to_string();
+    }
+    let float = number.as_f64().unwrap_or(0.0);
+    let whole = float.fract() == 0.0;
+    if whole && float.abs() < 9_223_372_036_854_775_808.0 {
+        (float as i64).to_string()
+    } else if whole && float > 0.0 && float < 18_446_744_073_709_551_616.0 {
+        (float as u64).to_string()
+    } else {
+        format_float(float)
+    }
+}
+
+/// The shortest digits that read back as this number, with an exponent below 1e-4 and from 1e6 on: how
+/// Go prints a float.
+pub fn format_float(float: f64) -> String {
+    if !float.is_finite() {
+        return match (float.is_nan(), float > 0.0) {
+            (true, _) => "NaN".to_owned(),
+            (false, true) => "+Inf".to_owned(),
+            (false, false) => "-Inf".to_owned(),
+        };
+    }
+    let scientific = format!("{float:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        return format!("{float}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
