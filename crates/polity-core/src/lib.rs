@@ -4,6 +4,7 @@
 
 pub mod field;
 pub mod gvk;
+pub mod kinds;
 pub mod name;
 pub mod quantity;
 pub mod selector;
