@@ -334,12 +334,16 @@ mod tests {
     fn large_texts_are_compared_by_their_change() {
         let text = |middle: &str| -> String {
             let lines: Vec<String> = (0..100_000).map(|n| format!("- item {}", n % 7)).collect();
-            let lines = lines.join("
-");
-            format!("{lines}
+            let lines = lines.join(
+                "
+",
+            );
+            format!(
+                "{lines}
 {middle}
 {lines}
-")
+"
+            )
         };
         let diff = between(&text("old"), &text("new"));
         assert!(diff.contains("-old\n+new\n"), "{diff}");
