@@ -8,6 +8,7 @@ pub mod duration;
 pub mod expression;
 pub mod field;
 pub mod gvk;
+pub mod kinds;
 pub mod name;
 pub mod placement;
 pub mod quantity;

@@ -1,0 +1,264 @@
+//! The status of a configuration policy (3.5), and how it goes over the wire.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::prune::Prunable;
+use crate::related::Related;
+
+/// How many messages are remembered.
+const HISTORY: usize = 10;
+
+/// A compliance state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum State {
+    #[default]
+    Unknown,
+    Compliant,
+    NonCompliant,
+    Terminating,
+}
+
+impl State {
+    /// The state as it stands in a status; unknown is the empty text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::Compliant => "Compliant",
+            Self::NonCompliant => "NonCompliant",
+            Self::Terminating => "Terminating",
+        }
+    }
+
+    /// The state of a compliant thing, or of one that is not.
+    pub fn of(compliant: bool) -> Self {
+        if compliant {
+            Self::Compliant
+        } else {
+            Self::NonCompliant
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Good news or bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionType {
+    Notification,
+    Violation,
+}
+
+impl ConditionType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Notification => "notification",
+            Self::Violation => "violation",
+        }
+    }
+}
+
+/// What is to say about one object template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    pub kind: ConditionType,
+    pub reason: String,
+    pub message: String,
+}
+
+/// One entry of `compliancyDetails`: an object template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detail {
+    pub state: State,
+    pub condition: Option<Condition>,
+}
+
+/// One entry of `history`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    pub at: Timestamp,
+    pub message: String,
+}
+
+/// The status of a policy.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Status {
+    pub state: State,
+    pub details: Vec<Detail>,
+    pub related: Vec<Related>,
+    /// Objects that dropped out while the policy only informed (11.9).
+    pub prunable: Vec<Prunable>,
+    pub last_evaluated: Option<Timestamp>,
+    pub last_evaluated_generation: i64,
+    /// Newest first.
+    pub history: Vec<Remembered>,
+}
+
+/// The state that follows from the details (11.5).
+pub fn state_of(details: &[Detail], deleting: bool) -> State {
+    let is = |state: State| details.iter().any(|detail| detail.state == state);
+    if deleting || is(State::Terminating) {
+        State::Terminating
+    } else if details.is_empty() {
+        State::Unknown
+    } else {
+        State::of(!is(State::NonCompliant))
+    }
+}
+
+impl Status {
+    /// Puts a message in front of the history; the same one again is not repeated, unless it is sent anyway.
+    pub fn remember(&mut self, message: &str, at: Timestamp, sent: bool) {
+        let known = self
+            .history
+            .first()
+            .is_some_and(|newest| newest.message == message);
+        if known && !sent {
+            return;
+        }
+        let newest = Remembered {
+            at,
+            message: message.to_owned(),
+        };
+        self.history.insert(0, newest);
+        self.history.truncate(HISTORY);
+    }
+
+    /// The `status` of the object. `previous` conditions that say the same keep their transition time.
+    pub fn to_json(&self, now: Timestamp, previous: &Value) -> Value {
+        let details: Vec<Value> = self
+            .details
+            .iter()
+            .enumerate()
+            .map(|(index, detail)| detail.to_json(now, &previous["compliancyDetails"][index]))
+            .collect();
+        let mut status = json!({
+            "compliant": self.state.as_str(),
+            "compliancyDetails": details,
+            "lastEvaluatedGeneration": self.last_evaluated_generation,
+            "relatedObjects": self.related.iter().map(Related::to_json).collect::<Vec<_>>(),
+        });
+        if let Some(at) = self.last_evaluated {
+            status["lastEvaluated"] = seconds(at).into();
+        }
+        if !self.prunable.is_empty() {
+            status["prunableObjects"] = self.prunable.iter().map(Prunable::to_json).collect();
+        }
+        if !self.history.is_empty() {
+            status["history"] = self.history.iter().map(Remembered::to_json).collect();
+        }
+        status
+    }
+}
+
+impl Detail {
+    fn to_json(&self, now: Timestamp, previous: &Value) -> Value {
+        let conditions: Vec<Value> = self
+            .condition
+            .iter()
+            .map(|condition| {
+                let mut wire = json!({
+                    "type": condition.kind.as_str(),
+                    "status": "True",
+                    "reason": condition.reason,
+                    "message": condition.message,
+                });
+                let old = &previous["conditions"][0];
+                let unchanged = ["type", "status", "reason", "message"]
+                    .iter()
+                    .all(|field| old[field] == wire[field]);
+                wire["lastTransitionTime"] = match old["lastTransitionTime"].as_str() {
+                    Some(at) if unchanged => at.into(),
+                    _ => seconds(now).into(),
+                };
+                wire
+            })
+            .collect();
+        json!({"Compliant": self.state.as_str(), "Validity": {}, "conditions": conditions})
+    }
+}
+
+impl Remembered {
+    fn to_json(&self) -> Value {
+        let at = self.at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        json!({"lastTimestamp": at, "message": self.message})
+    }
+}
+
+fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// 11.5, State
+    #[test]
+    fn the_state_follows_from_the_details() {
+        let detail = |state| Detail {
+            state,
+            condition: None,
+        };
+        let (good, bad) = (detail(State::Compliant), detail(State::NonCompliant));
+        assert_eq!(state_of(&[], false), State::Unknown);
+        assert_eq!(
+            state_of(std::slice::from_ref(&good), false),
+            State::Compliant
+        );
+        assert_eq!(state_of(&[good.clone(), bad], false), State::NonCompliant);
+        assert_eq!(state_of(&[good], true), State::Terminating);
+    }
+
+    #[test]
+    fn history_is_short_and_newest_first() {
+        let mut status = Status::default();
+        for n in 0..12 {
+            status.remember(&format!("m{n}"), at(n), true);
+        }
+        status.remember("m11", at(20), false);
+        assert_eq!(status.history.len(), 10);
+        assert_eq!(status.history[0].message, "m11");
+        assert_eq!(status.history[9].message, "m2");
+    }
+
+    #[test]
+    fn transition_times_move_with_the_condition() {
+        let status = |message: &str| Status {
+            state: State::Compliant,
+            details: vec![Detail {
+                state: State::Compliant,
+                condition: Some(Condition {
+                    kind: ConditionType::Notification,
+                    reason: "r".to_owned(),
+                    message: message.to_owned(),
+                }),
+            }],
+            ..Status::default()
+        };
+        let first = status("a").to_json(at(0), &Value::Null);
+        let when = |status: &Value| {
+            status["compliancyDetails"][0]["conditions"][0]["lastTransitionTime"].clone()
+        };
+        assert_eq!(when(&first), "1970-01-01T00:00:00Z");
+        assert_eq!(
+            when(&status("a").to_json(at(60), &first)),
+            "1970-01-01T00:00:00Z"
+        );
+        assert_eq!(
+            when(&status("b").to_json(at(60), &first)),
+            "1970-01-01T00:01:00Z"
+        );
+        assert_eq!(first["compliancyDetails"][0]["Validity"], json!({}));
+    }
+}
