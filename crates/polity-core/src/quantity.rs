@@ -1,6 +1,6 @@
 //! Quantities: fixed-point numbers with a suffix, such as `500m`, `1536Mi` and `1e3`.
 //!
-//! A quantity is an exact count of billionths; nothing here ever becomes a float. Texts are read and
+//! A quantity is an exact count of billionths; nothing is computed with floats. Texts are read and
 //! printed as Kubernetes does, including which spellings count as canonical already and are kept.
 
 use std::cmp::Ordering;
@@ -70,6 +70,11 @@ impl Quantity {
     /// The value in whole units, rounded away from zero.
     pub fn whole(&self) -> i128 {
         divide_up(self.nanos, NANOS)
+    }
+
+    /// The value as a float, for ratios; everything else stays exact.
+    pub fn to_f64(&self) -> f64 {
+        self.nanos as f64 / NANOS as f64
     }
 
     /// The same quantity with what is finer than a thousandth rounded away from zero.

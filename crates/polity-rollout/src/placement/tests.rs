@@ -1,0 +1,793 @@
+//! Sections 6.1 to 6.7, by section.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use polity_core::cluster::{
+    AddOnScores, ClusterSet, ClusterSetBinding, ManagedCluster, SetMembers, Taint, TaintEffect,
+};
+use polity_core::placement::{
+    ClusterSelector, GroupRules, Misconfigured, NamedGroup, Placement, PlacementDecision,
+    PlacementKey, PlacementRules, Predicate, Prioritizer, SortBy, SpreadTerm, ToleratedValue,
+    Toleration, TopologySource, Unsatisfiable, WeightedPrioritizer,
+};
+use polity_core::rollout_strategy::{GroupKey, Threshold};
+use polity_core::selector::LabelSelector;
+
+use super::*;
+
+pub(super) fn now() -> Timestamp {
+    "2026-11-15T10:00:00Z".parse().unwrap()
+}
+
+fn ago(seconds: i64) -> Timestamp {
+    now() - SignedDuration::from_secs(seconds)
+}
+
+/// Clusters such as `c1 env=dev zone=a`.
+fn clusters(texts: &[&str]) -> Vec<ManagedCluster> {
+    let cluster = |text: &&str| {
+        let mut words = text.split_whitespace();
+        let mut cluster = ManagedCluster::named(words.next().unwrap());
+        cluster.labels = words
+            .map(|word| word.split_once('=').unwrap())
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        cluster
+    };
+    texts.iter().map(cluster).collect()
+}
+
+fn global() -> Vec<ClusterSetBinding> {
+    vec![binding("ns", "global")]
+}
+
+fn binding(namespace: &str, set: &str) -> ClusterSetBinding {
+    ClusterSetBinding {
+        namespace: namespace.to_owned(),
+        cluster_set: set.to_owned(),
+    }
+}
+
+fn fleet(clusters: Vec<ManagedCluster>) -> FleetParts {
+    FleetParts {
+        clusters,
+        bindings: global(),
+        ..FleetParts::default()
+    }
+}
+
+pub(super) fn placement(rules: PlacementRules) -> Placement {
+    Placement {
+        key: PlacementKey::new("ns", "p"),
+        cluster_sets: Vec::new(),
+        rules: Ok(rules),
+    }
+}
+
+fn labels(selector: &str) -> ClusterSelector {
+    ClusterSelector {
+        labels: selector.parse().unwrap(),
+        claims: LabelSelector::everything(),
+    }
+}
+
+fn run(parts: FleetParts, placement: &Placement) -> Schedule {
+    schedule(placement, &parts.into(), &NoExpressions, now())
+}
+
+/// Groups as `0 name: a b | 1 : c`.
+fn shown(schedule: &Schedule) -> String {
+    let groups = schedule.groups.iter().map(|group| {
+        let clusters: Vec<_> = group.clusters.iter().map(|d| d.cluster.as_str()).collect();
+        format!(
+            "{} {}: {}",
+            group.key.index,
+            group.key.name,
+            clusters.join(" ")
+        )
+    });
+    groups.collect::<Vec<_>>().join(" | ")
+}
+
+fn names(schedule: &Schedule) -> Vec<&str> {
+    let clusters = schedule.groups.iter().flat_map(|group| &group.clusters);
+    clusters.map(|decision| decision.cluster.as_str()).collect()
+}
+
+fn satisfied(schedule: &Schedule) -> (bool, &str, &str) {
+    let condition = &schedule.satisfied;
+    (condition.is_true, condition.reason, &condition.message)
+}
+
+#[test]
+fn section_6_1_candidates_are_members_of_bound_sets() {
+    let mut all = clusters(&[
+        "c1",
+        "c2 cluster.open-cluster-management.io/clusterset=edge",
+        "c3 env=dev",
+        "c4",
+    ]);
+    all[3].is_deleting = true;
+    let by_label = ClusterSet {
+        name: "dev".to_owned(),
+        members: SetMembers::Labels("env=dev".parse().unwrap()),
+    };
+    let edge = ClusterSet {
+        name: "edge".to_owned(),
+        members: SetMembers::Exclusive,
+    };
+    let cases: [(&[&str], &[&str], &[&str]); 6] = [
+        (&["default"], &[], &["c1", "c3"]),
+        (&["default", "edge"], &[], &["c1", "c2", "c3"]),
+        (&["default", "edge"], &["edge", "absent"], &["c2"]),
+        (&["dev"], &[], &["c3"]),
+        (&["global", "dev"], &[], &["c1", "c2", "c3"]),
+        (&["absent"], &[], &[]),
+    ];
+    for (bound, wanted, expected) in cases {
+        let parts = FleetParts {
+            clusters: all.clone(),
+            sets: vec![by_label.clone(), edge.clone()],
+            bindings: bound.iter().map(|set| binding("ns", set)).collect(),
+            ..FleetParts::default()
+        };
+        let placement = Placement {
+            cluster_sets: wanted.iter().map(|set| (*set).to_owned()).collect(),
+            ..placement(PlacementRules::default())
+        };
+        assert_eq!(
+            names(&run(parts, &placement)),
+            expected,
+            "{bound:?} {wanted:?}"
+        );
+    }
+}
+
+/// An expression language of one word: `has:<label>`; `fail` fails, anything else does not compile.
+struct HasLabel;
+struct Has(String);
+
+impl ClusterExpressions for HasLabel {
+    fn compile(&self, expression: &str) -> Result<Box<dyn ClusterExpression + '_>, String> {
+        if expression == "fail" {
+            return Ok(Box::new(Has(String::new())));
+        }
+        let label = expression.strip_prefix("has:").ok_or("cannot parse")?;
+        Ok(Box::new(Has(label.to_owned())))
+    }
+}
+
+impl ClusterExpression for Has {
+    fn holds(&self, cluster: &ManagedCluster) -> Result<bool, String> {
+        if self.0.is_empty() {
+            return Err("no such key".to_owned());
+        }
+        Ok(cluster.labels.contains_key(&self.0))
+    }
+}
+
+#[test]
+fn section_6_1_predicates() {
+    let mut all = clusters(&["c1 env=dev", "c2 env=prod", "c3 env=prod gpu=yes", "c4"]);
+    all[3].claims = BTreeMap::from([("region".to_owned(), "eu".to_owned())]);
+    let predicate = |label_text: &str, claim_text: &str, expressions: &[&str]| Predicate {
+        selector: ClusterSelector {
+            labels: label_text.parse().unwrap(),
+            claims: claim_text.parse().unwrap(),
+        },
+        expressions: expressions.iter().map(|e| (*e).to_owned()).collect(),
+    };
+    for (predicates, expected) in [
+        (vec![], vec!["c1", "c2", "c3", "c4"]),
+        (vec![predicate("env=dev", "", &[])], vec!["c1"]),
+        (
+            vec![
+                predicate("env=dev", "", &[]),
+                predicate("", "region=eu", &[]),
+            ],
+            vec!["c1", "c4"],
+        ),
+        (vec![predicate("env=dev", "region=eu", &[])], vec![]),
+        (vec![predicate("env=prod", "", &["has:gpu"])], vec!["c3"]),
+        (vec![predicate("", "", &["has:gpu", "has:env"])], vec!["c3"]),
+        (vec![predicate("", "", &["fail"])], vec![]),
+    ] {
+        let placement = placement(PlacementRules {
+            predicates,
+            ..PlacementRules::default()
+        });
+        let fleet = Fleet::from(fleet(all.clone()));
+        let found = schedule(&placement, &fleet, &HasLabel, now());
+        assert_eq!(names(&found), expected);
+    }
+    let wrong = placement(PlacementRules {
+        predicates: vec![predicate("", "", &["what?"])],
+        ..PlacementRules::default()
+    });
+    let found = schedule(&wrong, &Fleet::from(fleet(all)), &HasLabel, now());
+    assert_eq!(found.misconfigured.message, "Predicate:cannot parse");
+    assert_eq!(
+        satisfied(&found),
+        (false, "NotAllDecisionsScheduled", "cannot parse")
+    );
+}
+
+#[test]
+fn section_6_2_taints() {
+    let taint = |effect, time_added| Taint {
+        key: "k".to_owned(),
+        value: "v".to_owned(),
+        effect,
+        time_added,
+    };
+    let equal = |value: &str| Toleration {
+        key: Some("k".to_owned()),
+        value: ToleratedValue::Exactly(value.to_owned()),
+        effect: None,
+        seconds: None,
+    };
+    let exists = Toleration::exists("k");
+    let timed = |seconds| Toleration {
+        seconds: Some(seconds),
+        ..Toleration::exists("k")
+    };
+    let any = Toleration {
+        key: None,
+        ..exists.clone()
+    };
+    let only_new = Toleration {
+        effect: Some(TaintEffect::NoSelectIfNew),
+        ..exists.clone()
+    };
+    use TaintEffect::{NoSelect, NoSelectIfNew, PreferNoSelect};
+    // Effect, when it was set, whether the placement has the cluster, tolerations, passes, looks again in seconds.
+    let cases = [
+        (PreferNoSelect, Some(9), false, vec![], true, None),
+        (NoSelectIfNew, Some(9), false, vec![], false, None),
+        (NoSelectIfNew, Some(9), true, vec![], true, None),
+        (NoSelect, Some(9), true, vec![], false, None),
+        (NoSelect, Some(9), false, vec![equal("v")], true, None),
+        (NoSelect, Some(9), false, vec![equal("w")], false, None),
+        (NoSelect, Some(9), false, vec![exists.clone()], true, None),
+        (NoSelect, Some(9), false, vec![any], true, None),
+        (
+            NoSelect,
+            Some(9),
+            false,
+            vec![only_new.clone()],
+            false,
+            None,
+        ),
+        (NoSelectIfNew, Some(9), false, vec![only_new], true, None),
+        (
+            NoSelect,
+            Some(9),
+            false,
+            vec![Toleration::exists("other")],
+            false,
+            None,
+        ),
+        (NoSelect, Some(9), false, vec![timed(10)], true, Some(1)),
+        (NoSelect, Some(10), false, vec![timed(10)], false, None),
+        (
+            NoSelect,
+            Some(9),
+            false,
+            vec![timed(10), timed(30)],
+            true,
+            Some(21),
+        ),
+        (
+            NoSelect,
+            Some(9),
+            false,
+            vec![timed(10), exists],
+            true,
+            None,
+        ),
+        (NoSelect, Some(9), false, vec![timed(-1)], false, None),
+        (NoSelect, Some(9), false, vec![timed(i64::MAX)], true, None),
+        (NoSelect, None, false, vec![timed(10)], false, None),
+    ];
+    for (effect, set_ago, has_it, tolerations, passes, look_again) in cases {
+        let mut cluster = ManagedCluster::named("c1");
+        cluster.taints = vec![taint(effect, set_ago.map(ago))];
+        let mut parts = fleet(vec![cluster]);
+        if has_it {
+            parts.decisions = vec![decision("ns", "p", &["c1"])];
+        }
+        let shown = format!("{effect} {has_it} {tolerations:?}");
+        let found = run(
+            parts,
+            &placement(PlacementRules {
+                tolerations,
+                ..PlacementRules::default()
+            }),
+        );
+        assert_eq!(found.n_selected() == 1, passes, "{shown}");
+        let expected = look_again.map(|seconds| now() + SignedDuration::from_secs(seconds));
+        assert_eq!(found.look_again_at, expected, "{shown}");
+    }
+}
+
+fn decision(namespace: &str, placement: &str, clusters: &[&str]) -> PlacementDecision {
+    PlacementDecision {
+        placement: PlacementKey::new(namespace, placement),
+        name: format!("{placement}-decision-1"),
+        group: GroupKey::new(0, ""),
+        clusters: clusters.iter().map(|name| (*name).into()).collect(),
+    }
+}
+
+fn scored_by(prioritizer: Prioritizer) -> Placement {
+    placement(PlacementRules {
+        prioritizers: vec![WeightedPrioritizer {
+            prioritizer,
+            weight: 1,
+        }],
+        sort_by: SortBy::Score,
+        ..PlacementRules::default()
+    })
+}
+
+/// Decisions as `c1=100 c2=-20`, best first.
+fn scores_of(schedule: &Schedule) -> String {
+    let clusters = schedule.groups.iter().flat_map(|group| &group.clusters);
+    let shown = clusters.map(|d| format!("{}={}", d.cluster, d.score.unwrap()));
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn section_6_3_balance_and_steady() {
+    let parts = FleetParts {
+        decisions: vec![
+            decision("ns", "p", &["c1", "c4"]),
+            decision("ns", "q", &["c1", "c2", "c3", "gone"]),
+            decision("other", "p", &["c1", "c2"]),
+            decision("ns", "r", &["c1"]),
+        ],
+        ..fleet(clusters(&["c1", "c2", "c3", "c4"]))
+    };
+    // Counts of others: c1 3, c2 2, c3 1, c4 0; 2 × trunc(100 × (0.5 − 1/3)) is 32.
+    let balanced = run(parts.clone(), &scored_by(Prioritizer::Balance));
+    assert_eq!(scores_of(&balanced), "c4=100 c3=32 c2=-32 c1=-100");
+    let steady = run(parts, &scored_by(Prioritizer::Steady));
+    assert_eq!(scores_of(&steady), "c1=100 c4=100 c2=0 c3=0");
+}
+
+#[test]
+fn section_6_3_resources() {
+    let with = |cpus: &[Option<&str>]| {
+        let named = cpus.iter().enumerate().map(|(index, cpu)| {
+            let mut cluster = ManagedCluster::named(format!("c{index}"));
+            if let Some(cpu) = cpu {
+                let amounts = BTreeMap::from([("cpu".to_owned(), cpu.parse().unwrap())]);
+                cluster.capacity.clone_from(&amounts);
+                cluster.allocatable = amounts;
+            }
+            cluster
+        });
+        let parts = fleet(named.collect());
+        scores_of(&run(parts, &scored_by(Prioritizer::ResourceAllocatableCpu)))
+    };
+    assert_eq!(
+        with(&[Some("1"), Some("2500m"), Some("4"), Some("2"), None]),
+        "c2=100 c1=0 c4=0 c3=-33 c0=-100"
+    );
+    assert_eq!(
+        with(&[Some("2"), Some("2000m"), None]),
+        "c0=100 c1=100 c2=0"
+    );
+    assert_eq!(with(&[None]), "c0=0");
+}
+
+#[test]
+fn section_6_3_add_on_scores() {
+    let scores = |cluster: &str, value, valid_until| AddOnScores {
+        cluster: cluster.into(),
+        resource_name: "r".to_owned(),
+        scores: BTreeMap::from([("s".to_owned(), value)]),
+        valid_until,
+    };
+    let soon = now() + SignedDuration::from_secs(30);
+    let parts = FleetParts {
+        scores: vec![
+            scores("c1", 40, None),
+            scores("c2", 60, Some(soon)),
+            scores("c3", 90, Some(now())),
+            scores("c4", -500, None),
+        ],
+        ..fleet(clusters(&["c1", "c2", "c3", "c4", "c5"]))
+    };
+    let found = run(
+        parts,
+        &scored_by(Prioritizer::AddOn {
+            resource_name: "r".to_owned(),
+            score_name: "s".to_owned(),
+        }),
+    );
+    assert_eq!(scores_of(&found), "c2=60 c1=40 c3=0 c5=0 c4=-100");
+    assert_eq!(
+        found.warnings,
+        ["scores r/s have expired and count 0 for c3"]
+    );
+    assert_eq!(found.look_again_at, Some(soon));
+}
+
+#[test]
+fn section_6_3_the_best_are_chosen() {
+    let parts = FleetParts {
+        decisions: vec![decision("ns", "p", &["c3"]), decision("ns", "q", &["c1"])],
+        ..fleet(clusters(&["c1", "c2", "c3", "c4"]))
+    };
+    for (wanted, expected) in [
+        (0, vec![]),
+        (1, vec!["c3"]),
+        (2, vec!["c2", "c3"]),
+        (3, vec!["c2", "c3", "c4"]),
+        (9, vec!["c1", "c2", "c3", "c4"]),
+    ] {
+        let placement = placement(PlacementRules {
+            number_of_clusters: Some(wanted),
+            ..PlacementRules::default()
+        });
+        assert_eq!(names(&run(parts.clone(), &placement)), expected, "{wanted}");
+    }
+}
+
+fn grouped(named: &[(&str, &str)], size: Threshold) -> PlacementRules {
+    let named = named.iter().map(|(name, selector)| NamedGroup {
+        name: (*name).to_owned(),
+        selector: labels(selector),
+    });
+    PlacementRules {
+        groups: GroupRules {
+            named: named.collect(),
+            size,
+        },
+        ..PlacementRules::default()
+    }
+}
+
+#[test]
+fn section_6_4_groups() {
+    let all = ["c1 g=x", "c2 g=y", "c3 g=x h=1", "c4", "c5 g=y", "c6"];
+    let twice = [("one", "g=x"), ("two", "g in (x,y)")];
+    for (named, size, expected) in [
+        (
+            &twice[..],
+            Threshold::Percent(100),
+            "0 one: c1 c3 | 1 two: c2 c5 | 2 : c4 c6",
+        ),
+        (
+            &twice[..],
+            Threshold::Count(1),
+            "0 one: c1 | 1 one: c3 | 2 two: c2 | 3 two: c5 | 4 : c4 | 5 : c6",
+        ),
+        (
+            &[("none", "g=z"), ("one", "g=x")],
+            Threshold::Percent(100),
+            "0 one: c1 c3 | 1 : c2 c4 c5 c6",
+        ),
+        (&[], Threshold::Percent(34), "0 : c1 c2 c3 | 1 : c4 c5 c6"),
+        (&[], Threshold::Count(4), "0 : c1 c2 c3 c4 | 1 : c5 c6"),
+        (&[], Threshold::Count(0), "0 : c1 c2 c3 c4 c5 c6"),
+        (&[], Threshold::Count(99), "0 : c1 c2 c3 c4 c5 c6"),
+    ] {
+        let found = run(fleet(clusters(&all)), &placement(grouped(named, size)));
+        assert_eq!(shown(&found), expected);
+    }
+}
+
+#[test]
+fn section_6_4_the_example_of_310_clusters() {
+    let all = (0..310).map(|number| {
+        let mut cluster = ManagedCluster::named(format!("c{number:03}"));
+        let region = match number {
+            0..10 => "west",
+            10..20 => "east",
+            _ => "other",
+        };
+        cluster
+            .labels
+            .insert("region".to_owned(), region.to_owned());
+        cluster
+    });
+    let rules = grouped(
+        &[("west", "region=west"), ("east", "region=east")],
+        Threshold::Count(150),
+    );
+    let found = run(fleet(all.collect()), &placement(rules));
+    let objects: Vec<_> = found
+        .decision_objects("p")
+        .iter()
+        .map(|object| {
+            format!(
+                "{} {}: {}",
+                object.name,
+                object.group,
+                object.clusters.len()
+            )
+        })
+        .collect();
+    assert_eq!(
+        objects,
+        [
+            "p-decision-1 #0 west: 10",
+            "p-decision-2 #1 east: 10",
+            "p-decision-3 #2: 100",
+            "p-decision-4 #2: 50",
+            "p-decision-5 #3: 100",
+            "p-decision-6 #3: 40",
+        ]
+    );
+    assert_eq!(found.decision_groups().n_clusters(), 310);
+}
+
+#[test]
+fn section_6_4_nobody_is_one_empty_decision() {
+    let found = run(
+        fleet(vec![]),
+        &placement(grouped(&[("one", "g=x")], Threshold::Count(5))),
+    );
+    let objects = found.decision_objects("p");
+    assert_eq!(objects.len(), 1);
+    assert_eq!(
+        (objects[0].name.as_str(), objects[0].clusters.len()),
+        ("p-decision-1", 0)
+    );
+    assert_eq!(objects[0].group, &GroupKey::new(0, ""));
+}
+
+#[test]
+fn section_6_5_sorted_by_score_inside_groups() {
+    let parts = FleetParts {
+        decisions: vec![decision("ns", "p", &["c2", "c4"])],
+        ..fleet(clusters(&["c1 g=x", "c2 g=x", "c3", "c4", "c5"]))
+    };
+    let rules = PlacementRules {
+        sort_by: SortBy::Score,
+        ..grouped(&[("one", "g=x")], Threshold::Count(2))
+    };
+    let found = run(parts, &placement(rules));
+    assert_eq!(shown(&found), "0 one: c2 c1 | 1 : c4 c3 | 2 : c5");
+    assert_eq!(found.groups[0].clusters[0].score, Some(200));
+}
+
+fn over(keys: &[&str], max_skew: u32, when_unsatisfiable: Unsatisfiable) -> Vec<SpreadTerm> {
+    let term = |key: &&str| SpreadTerm {
+        key: (*key).to_owned(),
+        source: TopologySource::Label,
+        max_skew,
+        when_unsatisfiable,
+    };
+    keys.iter().map(term).collect()
+}
+
+#[test]
+fn section_6_6_spread() {
+    let all = [
+        "a1 r=a z=1",
+        "a2 r=a z=1",
+        "a3 r=a z=2",
+        "a4 r=a z=2",
+        "b1 r=b z=3",
+        "c1",
+    ];
+    let chosen = |spread, number_of_clusters| {
+        let placement = placement(PlacementRules {
+            spread,
+            number_of_clusters,
+            ..PlacementRules::default()
+        });
+        names(&run(fleet(clusters(&all)), &placement)).join(" ")
+    };
+    use Unsatisfiable::{DoNotSchedule, ScheduleAnyway};
+    assert_eq!(chosen(vec![], Some(3)), "a1 a2 a3");
+    assert_eq!(chosen(over(&["r"], 1, ScheduleAnyway), Some(3)), "a1 b1 c1");
+    assert_eq!(
+        chosen(over(&["r"], 1, ScheduleAnyway), Some(4)),
+        "a1 a2 b1 c1"
+    );
+    // Zones are spread inside regions.
+    assert_eq!(
+        chosen(over(&["r", "z"], 1, ScheduleAnyway), Some(4)),
+        "a1 a3 b1 c1"
+    );
+    // b has one cluster only, so a may have two, and is then held.
+    assert_eq!(chosen(over(&["r"], 1, DoNotSchedule), None), "a1 a2 b1 c1");
+    assert_eq!(
+        chosen(over(&["r"], 2, DoNotSchedule), None),
+        "a1 a2 a3 b1 c1"
+    );
+    assert_eq!(
+        chosen(over(&["r"], 1, ScheduleAnyway), None),
+        "a1 a2 a3 a4 b1 c1"
+    );
+}
+
+#[test]
+fn section_6_7_conditions() {
+    let all = || clusters(&["c1 env=dev"]);
+    let check = |parts: FleetParts, placement: Placement, expected: (bool, &str, &str)| {
+        assert_eq!(satisfied(&run(parts, &placement)), expected);
+    };
+    let unbound = FleetParts {
+        bindings: vec![binding("other", "global"), binding("ns", "absent")],
+        ..fleet(all())
+    };
+    let plain = || placement(PlacementRules::default());
+    let wants = |sets: &[&str]| Placement {
+        cluster_sets: sets.iter().map(|set| (*set).to_owned()).collect(),
+        ..plain()
+    };
+    check(
+        unbound,
+        plain(),
+        (
+            false,
+            "NoManagedClusterSetBindings",
+            "No valid ManagedClusterSetBindings found in placement namespace",
+        ),
+    );
+    check(
+        fleet(all()),
+        wants(&["b", "a"]),
+        (
+            false,
+            "NoIntersection",
+            "None of ManagedClusterSets [b,a] is bound to placement namespace",
+        ),
+    );
+    let two_sets = FleetParts {
+        bindings: vec![binding("ns", "global"), binding("ns", "default")],
+        ..FleetParts::default()
+    };
+    check(
+        two_sets,
+        plain(),
+        (
+            false,
+            "AllManagedClusterSetsEmpty",
+            "All ManagedClusterSets [default,global] have no member ManagedCluster",
+        ),
+    );
+    let wrong = Placement {
+        rules: Err(Misconfigured::toleration("nonsense")),
+        ..plain()
+    };
+    check(
+        fleet(all()),
+        wrong.clone(),
+        (false, "NotAllDecisionsScheduled", "nonsense"),
+    );
+    let nobody = placement(PlacementRules {
+        predicates: vec![Predicate {
+            selector: labels("env=prod"),
+            expressions: vec![],
+        }],
+        ..PlacementRules::default()
+    });
+    check(
+        fleet(all()),
+        nobody,
+        (
+            false,
+            "NoManagedClusterMatched",
+            "No ManagedCluster matches any of the cluster predicate",
+        ),
+    );
+    check(
+        fleet(all()),
+        plain(),
+        (
+            true,
+            "AllDecisionsScheduled",
+            "All cluster decisions scheduled",
+        ),
+    );
+    let three = placement(PlacementRules {
+        number_of_clusters: Some(3),
+        ..PlacementRules::default()
+    });
+    check(
+        fleet(all()),
+        three,
+        (
+            false,
+            "NotAllDecisionsScheduled",
+            "2 cluster decisions unscheduled",
+        ),
+    );
+
+    let misconfigured = |placement: &Placement| {
+        let condition = run(fleet(all()), placement).misconfigured;
+        (condition.is_true, condition.reason, condition.message)
+    };
+    assert_eq!(
+        misconfigured(&wrong),
+        (true, "Misconfigured", "TaintToleration:nonsense".to_owned())
+    );
+    assert_eq!(
+        misconfigured(&plain()),
+        (
+            false,
+            "Succeedconfigured",
+            "Placement configurations check pass".to_owned()
+        )
+    );
+}
+
+#[test]
+fn an_explanation_names_the_fate_of_every_cluster() {
+    let mut all = clusters(&[
+        "best env=dev",
+        "deleting env=dev",
+        "elsewhere env=dev cluster.open-cluster-management.io/clusterset=edge",
+        "offline env=dev",
+        "prod env=prod",
+        "second env=dev",
+    ]);
+    all[1].is_deleting = true;
+    all[3].taints = vec![Taint {
+        key: "k".to_owned(),
+        value: String::new(),
+        effect: TaintEffect::NoSelect,
+        time_added: None,
+    }];
+    let parts = FleetParts {
+        clusters: all,
+        bindings: vec![binding("ns", "default")],
+        decisions: vec![decision("ns", "p", &["best"])],
+        ..FleetParts::default()
+    };
+    let placement = placement(PlacementRules {
+        number_of_clusters: Some(1),
+        predicates: vec![Predicate {
+            selector: labels("env=dev"),
+            expressions: vec![],
+        }],
+        ..PlacementRules::default()
+    });
+    let explanation = explain(&placement, &parts.into(), &NoExpressions, now());
+    let shown: Vec<_> = explanation
+        .clusters
+        .iter()
+        .map(|cluster| {
+            let fate = match &cluster.fate {
+                Fate::Deleting => "deleting".to_owned(),
+                Fate::NotInBoundSet { sets } => format!("in {sets:?}"),
+                Fate::NotConsidered => "not considered".to_owned(),
+                Fate::NoPredicate { misses } => format!("{misses:?}"),
+                Fate::Tainted { taint } => format!("tainted {}", taint.key),
+                Fate::PassedOver { rank, scores } => format!("{rank}: {}", scores.total),
+                Fate::Selected {
+                    rank,
+                    scores,
+                    group,
+                    ..
+                } => {
+                    let parts = scores.parts.iter();
+                    let parts: Vec<_> = parts
+                        .map(|p| format!("{}={}", p.prioritizer, p.score))
+                        .collect();
+                    format!("{rank}: {} {} in {group}", scores.total, parts.join(" "))
+                }
+            };
+            format!("{}: {fate}", cluster.cluster)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "best: 1: 200 Balance=100 Steady=100 in #0",
+            "deleting: deleting",
+            r#"elsewhere: in ["global"]"#,
+            "offline: tainted k",
+            r#"prod: [Labels("env=dev")]"#,
+            "second: 2: 100",
+        ]
+    );
+    assert_eq!(explanation.eligible_sets, ["default"]);
+}
