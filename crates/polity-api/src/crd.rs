@@ -13,11 +13,13 @@ use serde_json::{Map, Value};
 use crate::policies::{names, v1, v1alpha2};
 
 mod cluster;
+mod policy;
 
 /// Every CustomResourceDefinition of Polity, in the order in which they are best installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = admission();
     crds.extend(cluster::definitions());
+    crds.extend(policy::definitions());
     crds
 }
 

@@ -9,9 +9,13 @@
     reason = "the schema derive copies each public struct into a function body"
 )]
 
+pub mod apps;
 pub mod cluster;
 pub mod crd;
+pub mod decode;
 pub mod policies;
+pub mod policy;
 mod vocabulary;
 
 pub use crd::crds;
+pub use decode::{DecodeError, decode};

@@ -5,10 +5,13 @@ pub mod doctor;
 pub mod down;
 pub mod exit;
 pub mod findings;
+mod governance;
+pub mod lint;
 pub mod local;
 pub mod manifests;
 pub mod output;
 pub mod reset;
+pub mod rollout;
 pub mod status;
 pub mod version;
 

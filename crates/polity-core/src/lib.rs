@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod duration;
 pub mod expression;
 pub mod field;
+pub mod governance;
 pub mod gvk;
 pub mod kinds;
 pub mod name;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
-use polity_cli::{doctor, down, reset, status, version};
+use polity_cli::{doctor, down, lint, reset, rollout, status, version};
 use polity_runtime::logs::LogArgs;
 
 /// Policy control plane for Kubernetes.
@@ -41,6 +41,8 @@ enum Command {
     Status(status::StatusArgs),
     Reset(reset::ResetArgs),
     Doctor(doctor::DoctorArgs),
+    Rollout(rollout::RolloutArgs),
+    Lint(lint::LintArgs),
     Apiserver(apiserver::ApiserverArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
@@ -82,6 +84,8 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
     match command {
         Command::Version(args) => args.run(polity_apiserver::version::GIT_VERSION),
         Command::Reset(args) => args.run(),
+        Command::Rollout(args) => args.run(),
+        Command::Lint(args) => args.run(),
         Command::Completion(CompletionArgs { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "polity", &mut std::io::stdout());
             Ok(Exit::Fine)

@@ -1,0 +1,33 @@
+//! `policy.open-cluster-management.io/v1`.
+
+mod binding;
+mod certificate;
+mod common;
+mod configuration;
+mod policy;
+mod status;
+
+pub use binding::{
+    BindingOverrides, OverrideAction, PlacementBinding, PlacementBindingFields, PlacementSubject,
+    SubFilter, Subject,
+};
+pub use certificate::{
+    CertificatePolicy, CertificatePolicySpec, CertificatePolicyStatus, CertificateSummary,
+    NamespaceCompliance,
+};
+pub(crate) use common::any_object;
+pub use common::{HistoryMessage, NamespaceSelector, RemediationAction, Severity};
+pub use configuration::{
+    ComplianceType, ConfigurationPolicy, ConfigurationPolicySpec, ConfigurationPolicyStatus,
+    CustomMessage, EvaluationInterval, MetadataComplianceType, NamespaceTarget, ObjectCondition,
+    ObjectMetadata, ObjectProperties, ObjectReference, ObjectTemplate, PrunableObject,
+    PruneObjectBehavior, RecordDiff, RecreateOption, RelatedObject, TemplateCompliance,
+    TerminatingInclusion,
+};
+pub use policy::{
+    ComplianceState, HubTemplateOptions, Policy, PolicyDependency, PolicySpec, PolicyTemplate,
+};
+pub use status::{
+    ClusterCompliance, ClusterExclusion, ComplianceHistory, DetailsPerTemplate, PlacementDecision,
+    PolicyPlacement, PolicyStatus, RemainingBinding, TemplateMeta,
+};

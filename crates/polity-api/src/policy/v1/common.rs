@@ -1,0 +1,86 @@
+//! What the kinds of the group have in common.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What happens about what does not comply. Both spellings are in use; a copy keeps the one it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RemediationAction {
+    Inform,
+    #[serde(rename = "inform")]
+    InformLowercase,
+    Enforce,
+    #[serde(rename = "enforce")]
+    EnforceLowercase,
+}
+
+impl RemediationAction {
+    /// What it means, whatever its spelling.
+    pub fn action(self) -> polity_core::governance::Action {
+        match self {
+            Self::Inform | Self::InformLowercase => polity_core::governance::Action::Inform,
+            Self::Enforce | Self::EnforceLowercase => polity_core::governance::Action::Enforce,
+        }
+    }
+}
+
+/// How bad a violation is, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Severity {
+    #[serde(rename = "low")]
+    LowLowercase,
+    Low,
+    #[serde(rename = "medium")]
+    MediumLowercase,
+    Medium,
+    #[serde(rename = "high")]
+    HighLowercase,
+    High,
+    #[serde(rename = "critical")]
+    CriticalLowercase,
+    Critical,
+}
+
+/// Namespaces by name and by label; both must hold.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NamespaceSelector {
+    /// Patterns of names to take: `*`, `?` and `[...]`, matched against the whole name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+
+    /// Patterns of names to leave out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+
+    /// Labels that the namespace must have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+
+    /// Conditions on the labels of the namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<LabelSelectorRequirement>,
+}
+
+/// Something that was reported at some time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HistoryMessage {
+    /// When, with microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_timestamp: Option<String>,
+
+    /// What was said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// The schema of an object in which everything is allowed and kept.
+pub(crate) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}

@@ -1,0 +1,61 @@
+//! `polity lint`: mistakes in governance manifests that would show only on a hub, or only when a rollout stands still.
+
+mod cycles;
+mod rules;
+
+use crate::exit::{Exit, Hinted};
+use crate::findings::{Finding, Findings, FindingsArgs};
+use crate::governance::Governance;
+use crate::manifests::{ManifestArgs, Manifests};
+
+/// Check governance manifests: policies, bindings, placements and sets
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  polity lint -m policies/\n  polity lint -m policies/ -o sarif > lint.sarif\n\nEach finding says where it is, why it matters and how to mend it. Exit code 1: there are errors or warnings."
+)]
+pub struct LintArgs {
+    #[command(flatten)]
+    manifests: ManifestArgs,
+    #[command(flatten)]
+    output: FindingsArgs,
+}
+
+impl LintArgs {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        let Self { manifests, output } = self;
+        if !manifests.given() {
+            return Err(Hinted::new(
+                "no manifests given",
+                "name files or directories with -m, or - for stdin",
+            )
+            .into());
+        }
+        output.print(&lint(&Manifests::load(&manifests.manifests)?))
+    }
+}
+
+/// Looks over what was loaded.
+pub(crate) fn lint(manifests: &Manifests) -> Findings {
+    let mut governance = Governance::of(manifests);
+    // Time decides about tolerations alone, and no rule is about those that run out.
+    governance.decide(jiff::Timestamp::UNIX_EPOCH);
+    let unreadable = manifests
+        .problems
+        .iter()
+        .chain(&governance.problems)
+        .map(|problem| {
+            Finding::error("undecodable", problem.message.clone())
+                .in_file(problem.origin.file.as_ref(), Some(problem.origin.line))
+                .mend("mend the document; everything else was looked at without it")
+        });
+    let mut findings: Vec<Finding> = unreadable.collect();
+    let lint = rules::Lint {
+        manifests,
+        governance: &governance,
+    };
+    findings.extend(lint.all());
+    Findings::new(rules::rules(), findings)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Each rule on a small set of files, and silence on good ones.
+
+use std::path::Path;
+
+use super::*;
+
+const SCENARIO: &str = "../../docs/scenarios/manifests/limits.yaml";
+
+fn good() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(SCENARIO)).unwrap()
+}
+
+/// `rule:line` of every finding.
+fn found(text: &str) -> Vec<String> {
+    let findings = lint(&Manifests::from_text("all.yaml", text));
+    let shown = findings.as_slice().iter();
+    shown
+        .map(|finding| format!("{}:{}", finding.rule, finding.line.unwrap_or(0)))
+        .collect()
+}
+
+fn policy(name: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: policy.open-cluster-management.io/v1\nkind: Policy\nmetadata: {{name: {name}, namespace: policies}}\n\
+         spec:\n  disabled: false\n  remediationAction: inform\n  policy-templates: []\n{spec}"
+    )
+}
+
+#[test]
+fn good_manifests_are_silent() {
+    assert_eq!(found(&good()), Vec::<String>::new());
+}
+
+#[test]
+fn cycles_are_printed_as_arrows() {
+    let on = |name: &str| {
+        format!("  dependencies:\n  - {{kind: Policy, name: {name}, compliance: Compliant}}\n")
+    };
+    let text = format!("{}{}", policy("a", &on("b")), policy("b", &on("a")));
+    let findings = lint(&Manifests::from_text("all.yaml", &text));
+    let [finding] = findings.as_slice() else {
+        panic!("{findings:?}")
+    };
+    assert!(
+        finding
+            .why
+            .starts_with("Policy policies.a → Policy policies.b → Policy policies.a"),
+        "{}",
+        finding.why
+    );
+    assert_eq!(finding.line, Some(9));
+    assert_eq!(finding.place, "Policy/policies/a spec.dependencies");
+}
+
+#[test]
+fn each_rule_finds_its_mistake() {
+    let twice = "  dependencies:\n  - {kind: Policy, name: p, namespace: policies, compliance: Compliant}\n  - {kind: Policy, name: p, namespace: policies, compliance: Pending}\n";
+    for (text, expected) in [
+        (
+            policy(
+                "a",
+                "  dependencies:\n  - {kind: Policy, name: gone, compliance: Compliant}\n",
+            ),
+            vec!["dependency-on-nothing:10"],
+        ),
+        (
+            format!("{}{}", policy("a", twice), policy("p", "")),
+            vec!["conflicting-compliance:11"],
+        ),
+        (
+            policy(
+                "a",
+                "  rolloutStrategy: {type: Progressive, progressive: {progressDeadline: 2d}}\n",
+            ),
+            vec!["refused-strategy:9"],
+        ),
+        (
+            good().replace("groupName: canary\n---", "groupName: nope\n---"),
+            vec!["unknown-mandatory-group:37"],
+        ),
+        (
+            good().replace("unavailable", "other"),
+            vec!["drops-offline-clusters:64"],
+        ),
+        (
+            good().replace(
+                "    name: limits\n---\napiVersion: cluster",
+                "    name: limits\nsubFilter: restricted\n---\napiVersion: cluster",
+            ),
+            vec!["ignored-enforcement:58"],
+        ),
+        (
+            good()
+                .replace("type: ProgressivePerGroup", "type: Progressive")
+                .replace("progressivePerGroup:", "progressive:")
+                .replace("      progressDeadline: 1h\n", "      maxFailures: 10%\n"),
+            vec!["failures-hold-slots:37"],
+        ),
+        (policy(&"x".repeat(60), ""), vec!["refused-object:4"]),
+        (policy("a", "  dependencies: 7\n"), vec!["undecodable:2"]),
+        (String::from("a: [\n"), vec!["undecodable:2"]),
+    ] {
+        let rules: Vec<String> = found(&text);
+        let names = |all: &[String]| {
+            all.iter()
+                .map(|one| one.split(':').next().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+        assert_eq!(names(&rules), names(&expected), "{text}");
+    }
+}
+
+#[test]
+fn as_sarif_it_has_rules_and_places() {
+    let text = good().replace("groupName: canary\n---", "groupName: nope\n---");
+    let sarif = lint(&Manifests::from_text("all.yaml", &text))
+        .to_sarif()
+        .unwrap();
+    assert!(
+        sarif.contains("unknown-mandatory-group") && sarif.contains("all.yaml"),
+        "{sarif}"
+    );
+}

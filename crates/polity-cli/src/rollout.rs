@@ -1,0 +1,29 @@
+//! `polity rollout`: what a rollout would do next, and how it would go, without a cluster.
+
+mod plan;
+mod simulate;
+mod timeline;
+
+use crate::exit::Exit;
+
+/// Look at rollouts of policies over clusters: the next step, or a whole scripted one
+#[derive(Debug, clap::Args)]
+pub struct RolloutArgs {
+    #[command(subcommand)]
+    command: RolloutCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum RolloutCommand {
+    Plan(plan::PlanArgs),
+    Simulate(simulate::SimulateArgs),
+}
+
+impl RolloutArgs {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        match self.command {
+            RolloutCommand::Plan(args) => args.run(),
+            RolloutCommand::Simulate(args) => args.run(),
+        }
+    }
+}

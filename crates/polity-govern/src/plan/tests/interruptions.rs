@@ -1,0 +1,274 @@
+//! Section 8.11, row by row.
+
+use super::*;
+
+fn two_of_three() -> Fleet {
+    let strategy = progressive(json!({"maxConcurrency": 1, "progressDeadline": "10m"}));
+    let mut fleet = Fleet::new(enforce(strategy), &[("", &["c1", "c2", "c3"])]);
+    fleet.settle();
+    fleet.good("c1");
+    fleet.check("Progressing c1:Succeeded! c2:Progressing! c3:ToApply");
+    fleet
+}
+
+#[test]
+fn row_hub_restarts() {
+    let fleet = two_of_three();
+    assert_eq!(fleet.look(), fleet.clone().look());
+    let plan = fleet.look();
+    assert!(plan.writes.is_empty());
+    let mut edited = fleet.clone();
+    edited.edit(enforce(progressive(json!({"maxConcurrency": 2}))));
+    let versions: Vec<String> = edited
+        .look()
+        .writes
+        .iter()
+        .filter_map(|write| match write {
+            Write::Update(replica) => Some(replica.resource_version.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(versions.len(), 3);
+    assert!(
+        versions.iter().all(|version| !version.is_empty()),
+        "writes must still find what was observed"
+    );
+}
+
+#[test]
+fn row_root_spec_edited_during_the_first_pass() {
+    let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
+    let first = fleet.look();
+    fleet.hub.carry_out(&Fleet::key(), &first.writes[0]);
+    fleet.edit(json!({"remediationAction": "Enforce", "rolloutStrategy": progressive(json!({}))}));
+    assert_eq!(
+        names_of(&fleet.look().writes),
+        ["c1", "c2"],
+        "the newest version wins"
+    );
+}
+
+#[test]
+fn row_root_spec_edited_forgets_failures() {
+    let mut fleet = two_of_three();
+    fleet.bad("c2");
+    fleet.check("Failed c1:Succeeded! c2:Failed! c3:ToApply");
+    fleet.edit(json!({"remediationAction": "Enforce", "rolloutStrategy": progressive(json!({}))}));
+    fleet.settle();
+    fleet.check("Progressing c1:Progressing! c2:ToApply c3:ToApply");
+}
+
+#[test]
+fn row_enforce_to_inform() {
+    let mut fleet = two_of_three();
+    fleet.edit(json!({"remediationAction": "inform", "rolloutStrategy": progressive(json!({}))}));
+    fleet.settle();
+    fleet.check("Progressing c1:Progressing c2:Progressing c3:Progressing");
+    for cluster in ["c1", "c2", "c3"] {
+        fleet.good(cluster);
+    }
+    fleet.check("Succeeded c1:Succeeded c2:Succeeded c3:Succeeded");
+}
+
+#[test]
+fn row_strategy_edited() {
+    let mut fleet = two_of_three();
+    fleet.wait(600);
+    fleet.check("Failed c1:Succeeded! c2:TimeOut! c3:ToApply");
+    let since = fleet.mark("c2").since;
+    fleet.edit(enforce(progressive(json!({"progressDeadline": "1h"}))));
+    fleet.settle();
+    fleet.check("Progressing c1:Succeeded! c2:Progressing! c3:ToApply");
+    assert_eq!(fleet.mark("c2").since, since, "revived, with its own time");
+    fleet.edit(json!({"remediationAction": "enforce"}));
+    fleet.settle();
+    fleet.check("Progressing c1:Progressing! c2:Progressing! c3:Progressing!");
+    let mut all = Fleet::new(enforce(json!({"type": "All"})), &[("", &["c1", "c2"])]);
+    all.settle();
+    all.edit(enforce(progressive(json!({"maxConcurrency": 1}))));
+    all.settle();
+    all.check("Progressing c1:Progressing! c2:Progressing!");
+    all.edit(json!({"remediationAction": "Enforce", "rolloutStrategy": progressive(json!({"maxConcurrency": 2}))}));
+    all.settle();
+    all.check("Progressing c1:Progressing! c2:Progressing!");
+    assert_eq!(
+        all.mark("c1").since,
+        all.now,
+        "text and strategy together: a new version"
+    );
+}
+
+#[test]
+fn row_disabled_and_enabled() {
+    let mut fleet = two_of_three();
+    let mut spec = enforce(progressive(json!({})));
+    spec["disabled"] = json!(true);
+    fleet.edit(spec);
+    fleet.settle();
+    fleet.check("-");
+    assert!(fleet.hub.replicas[&Fleet::key()].is_empty());
+    assert_eq!(
+        fleet.hub.policies[&Fleet::key()].status.placement.len(),
+        1,
+        "still listed"
+    );
+    fleet.edit(enforce(progressive(json!({}))));
+    fleet.settle();
+    fleet.check("Progressing c1:Progressing! c2:ToApply c3:ToApply");
+}
+
+#[test]
+fn row_placement_or_binding_deleted() {
+    for delete in [
+        (|hub: &mut Hub| hub.decisions.clear()) as fn(&mut Hub),
+        |hub| hub.bindings.clear(),
+        |hub| hub.decisions = vec![decisions("pl", &[])],
+    ] {
+        let mut fleet = two_of_three();
+        let before = fleet.hub.clone();
+        delete(&mut fleet.hub);
+        fleet.settle();
+        fleet.check("-");
+        fleet.hub.decisions = before.decisions;
+        fleet.hub.bindings = before.bindings;
+        fleet.settle();
+        fleet.check("Progressing c1:Progressing! c2:ToApply c3:ToApply");
+    }
+}
+
+#[test]
+fn row_cluster_moves_to_another_group() {
+    let mut fleet = Fleet::new(
+        enforce(per_group(json!({}))),
+        &[("can", &["c1", "c2"]), ("", &["c3"])],
+    );
+    fleet.settle();
+    fleet.good("c1");
+    let before = fleet.mark("c1");
+    fleet.decide(&[("can", &["c2"]), ("", &["c1", "c3"])]);
+    let plan = fleet.settle();
+    fleet.check("Progressing c1:Succeeded! c2:Progressing! c3:ToApply");
+    assert_eq!(
+        (fleet.mark("c1"), plan.clusters["c1"].group.index),
+        (before, 1)
+    );
+    fleet.good("c2");
+    fleet.check("Progressing c1:Succeeded! c2:Succeeded! c3:Progressing!");
+}
+
+#[test]
+fn row_cluster_leaves_and_returns() {
+    let mut fleet = two_of_three();
+    fleet.good("c2");
+    fleet.good("c3");
+    fleet.decide(&[("", &["c2", "c3"])]);
+    fleet.settle();
+    fleet.check("Succeeded c2:Succeeded! c3:Succeeded!");
+    assert!(
+        fleet.hub.replica(&Fleet::key(), "c1").is_none(),
+        "nothing is left behind"
+    );
+    fleet.decide(&[("", &["c1", "c2", "c3"])]);
+    let plan = fleet.look();
+    let [Write::Create(replica)] = &plan.writes[..] else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(replica.spec.document["remediationAction"], "inform");
+    fleet.settle();
+    fleet.check("Progressing c1:Progressing! c2:Succeeded! c3:Succeeded!");
+}
+
+#[test]
+fn row_mandatory_group_unknown() {
+    let strategy = per_group(json!({"mandatoryDecisionGroups": [{"groupName": "nope"}]}));
+    let mut fleet = Fleet::new(enforce(strategy), &[("", &["c1"])]);
+    let plan = fleet.settle();
+    fleet.check("Progressing c1:Progressing!");
+    assert_eq!(
+        warnings(&plan),
+        [
+            r#"The mandatory decision group "nope" is unknown or empty; the rollout goes on without it"#
+        ]
+    );
+}
+
+#[test]
+fn row_cluster_offline() {
+    let mut waiting = two_of_three();
+    waiting.wait(599);
+    waiting.check("Progressing c1:Succeeded! c2:Progressing! c3:ToApply");
+    waiting.wait(1);
+    waiting.check("Failed c1:Succeeded! c2:TimeOut! c3:ToApply");
+    let mut without_deadline = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
+    without_deadline.settle();
+    let plan = without_deadline.wait(1_000_000);
+    without_deadline.check("Progressing c1:Progressing! c2:ToApply");
+    assert_eq!(plan.look_again_at, None);
+}
+
+#[test]
+fn row_clocks() {
+    let mut fleet = two_of_three();
+    fleet.now -= SignedDuration::from_hours(3);
+    let plan = fleet.settle();
+    for cluster in ["c1", "c2"] {
+        assert_eq!(
+            fleet.mark(cluster).since,
+            fleet.now,
+            "{cluster}: read as now, and written so"
+        );
+    }
+    assert_eq!(
+        plan.look_again_at,
+        Some(fleet.now + SignedDuration::from_mins(10))
+    );
+    fleet.check("Progressing c1:Succeeded! c2:Progressing! c3:ToApply");
+}
+
+#[test]
+fn row_replica_deleted_or_edited_by_hand() {
+    let mut fleet = two_of_three();
+    fleet
+        .hub
+        .replicas
+        .get_mut(&Fleet::key())
+        .unwrap()
+        .remove("c1");
+    fleet.settle();
+    fleet.check("Progressing c1:ToApply c2:Progressing! c3:ToApply");
+    let mut fleet = two_of_three();
+    for cluster in ["c1", "c3"] {
+        let spec = std::sync::Arc::make_mut(&mut fleet.replica_mut(cluster).spec);
+        spec.document
+            .insert("remediationAction".to_owned(), json!("whatever"));
+        fleet.replica_mut(cluster).labels.clear();
+    }
+    fleet.settle();
+    assert_eq!(
+        fleet.replica("c1").spec.document["remediationAction"],
+        "enforce"
+    );
+    assert_eq!(
+        fleet.replica("c3").spec.document["remediationAction"],
+        "inform"
+    );
+    assert_eq!(fleet.replica("c3").labels.len(), 3);
+}
+
+#[test]
+fn row_hub_restored_from_backup() {
+    let fleet = two_of_three();
+    let mut restored = fleet.clone();
+    for cluster in ["c1", "c2", "c3"] {
+        let replica = restored.replica_mut(cluster);
+        replica.status = polity_core::governance::PolicyStatus::default();
+    }
+    restored.settle();
+    restored.check("Progressing c1:Progressing! c2:Progressing! c3:ToApply");
+    let mut without_annotations = fleet;
+    for cluster in ["c1", "c2", "c3"] {
+        without_annotations.replica_mut(cluster).annotations.clear();
+    }
+    without_annotations.settle();
+    without_annotations.check("Progressing c1:Succeeded! c2:Progressing! c3:ToApply");
+}

@@ -1,0 +1,258 @@
+//! Replicas as values: the copy of a root policy for one cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use polity_core::ClusterName;
+use polity_core::governance::{Action, Policy, PolicySet, PolicySpec, names};
+use serde_json::{Value, json};
+
+use crate::canonical::{canonical, to_json};
+use crate::mark::{Mark, Stage};
+
+/// Resolves what stands between `{{hub` and `hub}}`. What it reads is the caller's business.
+pub trait HubTemplates {
+    /// Whether there is anything to resolve. If not, all clusters share one text.
+    fn concerns(&self, definition: &Value) -> bool;
+
+    /// The definition for one cluster, or what is wrong with its templates.
+    fn resolve(&self, cluster: &ClusterName, definition: &Value) -> Result<Value, String>;
+}
+
+/// Leaves every definition as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unresolved;
+
+impl HubTemplates for Unresolved {
+    fn concerns(&self, _: &Value) -> bool {
+        false
+    }
+
+    fn resolve(&self, _: &ClusterName, definition: &Value) -> Result<Value, String> {
+        Ok(definition.clone())
+    }
+}
+
+/// Builds the replicas of one root policy. Texts that clusters share are made once.
+pub(crate) struct Builder<'a> {
+    root: &'a Policy,
+    templates: &'a dyn HubTemplates,
+    /// The spec with its dependencies as clusters know them, by action.
+    specs: BTreeMap<Option<String>, Arc<PolicySpec>>,
+    base: PolicySpec,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    has_hub_templates: bool,
+}
+
+/// A replica, and what went wrong with its hub templates.
+pub(crate) struct Built {
+    pub(crate) replica: Policy,
+    pub(crate) template_errors: Vec<String>,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(
+        root: &'a Policy,
+        sets: &[PolicySet],
+        templates: &'a dyn HubTemplates,
+    ) -> Self {
+        let copied = |name: &str| root.spec.copy_metadata || name.starts_with(names::PREFIX);
+        let mut labels = root.labels.clone();
+        labels.retain(|name, _| copied(name));
+        labels.insert(
+            names::ROOT_POLICY.to_owned(),
+            names::replica_name(&root.namespace, &root.name),
+        );
+        let mut annotations = root.annotations.clone();
+        annotations.retain(|name, _| {
+            copied(name)
+                && !name.starts_with(names::ROLLOUT_PREFIX)
+                && name != names::TRIGGER_UPDATE
+        });
+        annotations.insert(
+            names::ARGO_COMPARE_OPTIONS.to_owned(),
+            names::ARGO_IGNORE_EXTRANEOUS.to_owned(),
+        );
+        let disabled = root.annotations.get(names::DISABLE_TEMPLATES);
+        let resolves = disabled.is_none_or(|text| !text.eq_ignore_ascii_case("true"));
+        let mut definitions = root
+            .spec
+            .templates
+            .iter()
+            .map(|template| &template.definition);
+        Self {
+            root,
+            templates,
+            specs: BTreeMap::new(),
+            base: with_canonical_dependencies(root, sets),
+            labels,
+            annotations,
+            has_hub_templates: resolves
+                && definitions.any(|definition| templates.concerns(definition)),
+        }
+    }
+
+    /// The replica of a cluster. `stage` decides the action, an override only that of the final one.
+    pub(crate) fn build(
+        &mut self,
+        cluster: &ClusterName,
+        mark: Option<&Mark>,
+        override_action: Option<&str>,
+        existing: Option<&Policy>,
+    ) -> Built {
+        let stage = mark.map_or(Stage::Final, |mark| mark.step.stage);
+        let (spec, template_errors) = self.spec(cluster, stage, override_action);
+        let mut labels = self.labels.clone();
+        labels.insert(names::CLUSTER_NAME.to_owned(), cluster.to_string());
+        labels.insert(names::CLUSTER_NAMESPACE.to_owned(), cluster.to_string());
+        let mut annotations = self.annotations.clone();
+        // Encrypted values stay the same text as long as their vector does.
+        if let Some(vector) =
+            existing.and_then(|replica| replica.annotations.get(names::ENCRYPTION_IV))
+        {
+            annotations.insert(names::ENCRYPTION_IV.to_owned(), vector.clone());
+        }
+        if let Some(mark) = mark {
+            mark.write(&mut annotations);
+        }
+        let replica = Policy {
+            namespace: cluster.to_string(),
+            name: names::replica_name(&self.root.namespace, &self.root.name),
+            uid: existing
+                .map(|replica| replica.uid.clone())
+                .unwrap_or_default(),
+            resource_version: existing
+                .map(|replica| replica.resource_version.clone())
+                .unwrap_or_default(),
+            labels,
+            annotations,
+            spec,
+            status: existing
+                .map(|replica| replica.status.clone())
+                .unwrap_or_default(),
+        };
+        Built {
+            replica,
+            template_errors,
+        }
+    }
+
+    /// Whether a replica without a mark already is what the root defines, strategy aside.
+    pub(crate) fn is_as_defined(
+        &mut self,
+        cluster: &ClusterName,
+        replica: &Policy,
+        override_action: Option<&str>,
+    ) -> bool {
+        const STRATEGY: &str = "rolloutStrategy";
+        let (wanted, _) = self.spec(cluster, Stage::Final, override_action);
+        let rest = |spec: &PolicySpec| {
+            let mut document = spec.document.clone();
+            document.remove(STRATEGY);
+            document
+        };
+        rest(&wanted) == rest(&replica.spec)
+    }
+
+    fn spec(
+        &mut self,
+        cluster: &ClusterName,
+        stage: Stage,
+        override_action: Option<&str>,
+    ) -> (Arc<PolicySpec>, Vec<String>) {
+        let action = match stage {
+            Stage::Wait => Some(Action::Inform.as_str()),
+            // An override never lowers, and leaves an enforcing policy as it is spelled.
+            Stage::Final if self.base.action == Some(Action::Enforce) => None,
+            Stage::Final => override_action,
+        };
+        let shared = self
+            .specs
+            .entry(action.map(str::to_owned))
+            .or_insert_with(|| {
+                let mut spec = self.base.clone();
+                if let Some(action) = action {
+                    spec.document
+                        .insert("remediationAction".to_owned(), json!(action));
+                    spec.action = Action::parse(action);
+                }
+                Arc::new(spec)
+            });
+        if self.has_hub_templates {
+            resolve(self.templates, cluster, shared)
+        } else {
+            (Arc::clone(shared), Vec::new())
+        }
+    }
+}
+
+fn with_canonical_dependencies(root: &Policy, sets: &[PolicySet]) -> PolicySpec {
+    let mut spec = (*root.spec).clone();
+    spec.dependencies = canonical(&spec.dependencies, &root.namespace, sets);
+    if !spec.dependencies.is_empty() {
+        spec.document
+            .insert("dependencies".to_owned(), to_json(&spec.dependencies));
+    }
+    for (index, template) in spec.templates.iter_mut().enumerate() {
+        template.extra_dependencies =
+            canonical(&template.extra_dependencies, &root.namespace, sets);
+        let written = spec
+            .document
+            .get_mut("policy-templates")
+            .and_then(|templates| templates.get_mut(index))
+            .and_then(|template| template.get_mut("extraDependencies"));
+        if let Some(written) = written {
+            *written = to_json(&template.extra_dependencies);
+        }
+    }
+    spec
+}
+
+/// The spec with its hub templates resolved; a definition whose templates fail carries the error and stays as it is.
+fn resolve(
+    templates: &dyn HubTemplates,
+    cluster: &ClusterName,
+    shared: &PolicySpec,
+) -> (Arc<PolicySpec>, Vec<String>) {
+    let mut spec = shared.clone();
+    let mut errors = Vec::new();
+    for (index, template) in spec.templates.iter_mut().enumerate() {
+        if !templates.concerns(&template.definition) {
+            continue;
+        }
+        match templates.resolve(cluster, &template.definition) {
+            Ok(resolved) => template.definition = resolved,
+            Err(error) => {
+                annotate_error(&mut template.definition, &error);
+                errors.push(error);
+            }
+        }
+        let written = spec
+            .document
+            .get_mut("policy-templates")
+            .and_then(|templates| templates.get_mut(index))
+            .and_then(|template| template.get_mut("objectDefinition"));
+        if let Some(written) = written {
+            written.clone_from(&template.definition);
+        }
+    }
+    (Arc::new(spec), errors)
+}
+
+fn annotate_error(definition: &mut Value, error: &str) {
+    let Some(fields) = definition.as_object_mut() else {
+        return;
+    };
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    let Some(metadata) = metadata.as_object_mut() else {
+        return;
+    };
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(names::HUB_TEMPLATES_ERROR.to_owned(), json!(error));
+    }
+}
+
+#[cfg(test)]
+mod tests;
