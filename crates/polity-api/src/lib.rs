@@ -12,6 +12,7 @@
 pub mod cluster;
 pub mod crd;
 pub mod policies;
+pub mod reports;
 mod vocabulary;
 
 pub use crd::crds;

@@ -8,6 +8,7 @@ pub mod findings;
 pub mod local;
 pub mod manifests;
 pub mod output;
+pub mod report;
 pub mod reset;
 pub mod status;
 pub mod version;

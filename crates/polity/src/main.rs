@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
-use polity_cli::{doctor, down, reset, status, version};
+use polity_cli::{doctor, down, report, reset, status, version};
 use polity_runtime::logs::LogArgs;
 
 /// Policy control plane for Kubernetes.
@@ -41,6 +41,7 @@ enum Command {
     Status(status::StatusArgs),
     Reset(reset::ResetArgs),
     Doctor(doctor::DoctorArgs),
+    Report(report::ReportArgs),
     Apiserver(apiserver::ApiserverArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
@@ -97,6 +98,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),
         Command::Doctor(args) => block_on(args.run()),
+        Command::Report(args) => block_on(args.run()),
     }
 }
 
