@@ -1,4 +1,4 @@
-//! The programs that tests hold Polity against: the real Kubernetes, older kubectls, the Python client.
+//! The programs that tests hold Polity against: the real Kubernetes, older kubectls, the Python client, client-go.
 //!
 //! None of them is part of Polity and none is needed to use it. [`Tool::find`] says where one is or how to get it; a
 //! test that needs a missing one calls [`Tool::or_leave_out`] and returns. `Cluster` (feature `cluster`) starts a real API server that

@@ -1,6 +1,7 @@
 //! Where the peers are, and what to do when one is not there.
 
 use std::env;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,6 +23,8 @@ pub enum Tool {
     OldKubectl,
     /// A Python that can import the package `kubernetes`.
     Python,
+    /// Our program that prints what a shared informer of client-go sees.
+    Informer,
 }
 
 /// A program that is not there.
@@ -37,11 +40,12 @@ pub struct Missing {
 
 impl Tool {
     /// Every tool.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Kubernetes,
         Self::Kubectl,
         Self::OldKubectl,
         Self::Python,
+        Self::Informer,
     ];
 
     /// Where the tool is.
@@ -51,6 +55,7 @@ impl Tool {
             Self::Kubectl => kubectl(KUBERNETES),
             Self::OldKubectl => kubectl(OLD_KUBECTL),
             Self::Python => python(),
+            Self::Informer => informer(),
         }
     }
 
@@ -101,6 +106,32 @@ pub fn kube_cache() -> PathBuf {
 /// The folder with the programs of one release.
 pub fn release(version: &str) -> PathBuf {
     kube_cache().join(version)
+}
+
+/// Where the informer is built from; a folder of the checkout this was compiled in.
+pub fn informer_source() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/informer"))
+}
+
+/// Where the informer is built to: another text is another program.
+pub fn informer_program() -> PathBuf {
+    let mut digest = DefaultHasher::new();
+    include_str!("../informer/main.go").hash(&mut digest);
+    include_str!("../informer/go.mod").hash(&mut digest);
+    let name = format!("informer-{:016x}", digest.finish());
+    release(KUBERNETES).join(name)
+}
+
+fn informer() -> Result<PathBuf, Missing> {
+    let path = informer_program();
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Missing {
+        what: "tests with the informers of client-go".to_owned(),
+        why: format!("{} is not there", path.display()),
+        mend: "cargo xtask kube informer".to_owned(),
+    })
 }
 
 fn kubernetes() -> Result<PathBuf, Missing> {
