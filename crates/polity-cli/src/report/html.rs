@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use polity_report::{Outcome, Summary};
 
 use super::rows::{Dimension, Row, View, groups, result_word, severity_word};
+use super::table::plural;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -50,8 +51,8 @@ pub(super) fn page(view: &View, now: Timestamp) -> String {
     }
     if !others.is_empty() {
         html.push_str(&format!(
-            "<details>\n<summary>{} other results</summary>\n{}</details>\n",
-            others.len(),
+            "<details>\n<summary>{}</summary>\n{}</details>\n",
+            plural(others.len(), "other result"),
             list(&others)
         ));
     }
@@ -64,15 +65,15 @@ pub(super) fn page(view: &View, now: Timestamp) -> String {
 
 fn header(view: &View, now: Timestamp) -> String {
     let mut html = format!(
-        "<header>\n<h1>Policy reports</h1>\n<p class=\"soft\">{} results in {} reports, as of {}</p>\n",
-        view.results.len(),
-        view.reports,
+        "<header>\n<h1>Policy reports</h1>\n<p class=\"soft\">{} in {}, as of {}</p>\n",
+        plural(view.results.len(), "result"),
+        plural(view.reports, "report"),
         now.strftime("%Y-%m-%d %H:%M UTC")
     );
     if view.hidden > 0 {
         html.push_str(&format!(
-            "<p class=\"soft\">{} other results are not shown.</p>\n",
-            view.hidden
+            "<p class=\"soft\">Not shown: {}.</p>\n",
+            plural(view.hidden, "other result")
         ));
     }
     html.push_str("<ul class=\"tiles\">\n");
@@ -169,7 +170,7 @@ fn counts(heading: &str, title: &str, results: &[Row], by: Dimension) -> String 
             rows.push_str(&format!("<td class=\"{class}\">{count}</td>"));
         }
         rows.push_str(&format!(
-            "<td>{}</td></tr>\n",
+            "<td class=\"share\">{}</td></tr>\n",
             bar(&group.summary).trim_end()
         ));
     }
@@ -180,7 +181,7 @@ fn counts(heading: &str, title: &str, results: &[Row], by: Dimension) -> String 
         ("Warn", "n"),
         ("Error", "n"),
         ("Skip", "n"),
-        ("Share", ""),
+        ("Share", "share"),
     ];
     format!(
         "<h2>{heading}</h2>\n{}{}",
@@ -198,11 +199,11 @@ fn list(rows: &[&Row]) -> String {
             escaped(&row.namespace)
         };
         body.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td class=\"name\">{namespace}</td><td class=\"name\">{}</td>\
+            "<tr><td>{}</td><td>{}</td><td class=\"nowrap\">{namespace}</td><td class=\"name\">{}</td>\
              <td class=\"name\">{}</td><td class=\"message\">{}</td></tr>\n",
             badge(severity_word(row.severity)),
             badge(result_word(row.result)),
-            escaped(&row.resource()),
+            escaped(&row.resource()).replace('/', "/<wbr>"),
             escaped(&row.policy_and_rule()),
             escaped(&row.message),
         ));

@@ -151,7 +151,8 @@ fn rated(paint: Paint, severity: Option<Severity>) -> String {
     }
 }
 
-fn plural(count: usize, word: &str) -> String {
+/// A number and what there are of it.
+pub(super) fn plural(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
