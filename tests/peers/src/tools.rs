@@ -25,6 +25,8 @@ pub enum Tool {
     Python,
     /// Our program that prints what a shared informer of client-go sees.
     Informer,
+    /// Our own policies as Wasm modules, `<name>.wasm`; the path is their folder.
+    Policies,
 }
 
 /// A program that is not there.
@@ -40,12 +42,13 @@ pub struct Missing {
 
 impl Tool {
     /// Every tool.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Kubernetes,
         Self::Kubectl,
         Self::OldKubectl,
         Self::Python,
         Self::Informer,
+        Self::Policies,
     ];
 
     /// Where the tool is.
@@ -56,6 +59,7 @@ impl Tool {
             Self::OldKubectl => kubectl(OLD_KUBECTL),
             Self::Python => python(),
             Self::Informer => informer(),
+            Self::Policies => policies(),
         }
     }
 
@@ -184,6 +188,20 @@ fn python() -> Result<PathBuf, Missing> {
             own.display()
         ),
         mend: format!("python3 -m venv {folder} && {folder}/bin/pip install kubernetes"),
+    })
+}
+
+/// `cargo xtask policies` puts them into the target folder, which is where this very program lies.
+fn policies() -> Result<PathBuf, Missing> {
+    let program = env::current_exe().unwrap_or_default();
+    let folder = program
+        .ancestors()
+        .map(|folder| folder.join("policies"))
+        .find(|folder| folder.join("pod-privileged.wasm").is_file());
+    folder.ok_or_else(|| Missing {
+        what: "tests with our own policies".to_owned(),
+        why: format!("no folder above {} has them", program.display()),
+        mend: "cargo xtask policies".to_owned(),
     })
 }
 
