@@ -39,7 +39,7 @@ impl Default for Limits {
             module_bytes: 128 << 20,
             connect: Duration::from_secs(10),
             idle: Duration::from_secs(20),
-            total: Duration::from_secs(60),
+            total: Duration::from_mins(1),
         }
     }
 }

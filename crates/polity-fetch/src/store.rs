@@ -90,7 +90,7 @@ impl LocalStore {
         Ok(serde_json::from_slice::<StoredRecord>(&bytes)
             .ok()
             .filter(|stored| stored.uri == uri.to_string())
-            .and_then(|stored| stored.lower()))
+            .and_then(StoredRecord::lower))
     }
 
     /// Notes what a reference stands for, and shows the module to other tools.

@@ -15,6 +15,16 @@ pub(crate) enum Way {
     Http,
 }
 
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Https => "over TLS",
+            Self::UnverifiedHttps => "over TLS without verification",
+            Self::Http => "without TLS",
+        }
+    }
+}
+
 /// The ways to try for a host, in their order.
 pub(crate) fn ways(sources: &Sources, host: &str) -> &'static [Way] {
     if sources.is_insecure(host) {
@@ -24,8 +34,7 @@ pub(crate) fn ways(sources: &Sources, host: &str) -> &'static [Way] {
     }
 }
 
-/// Tries each way until one reaches the host. An answer ends the search, whatever it says; the first failure is
-/// told, because the later ones only follow from it.
+/// Tries each way until one reaches the host. An answer ends the search, whatever it says.
 pub(crate) async fn first<T, F>(
     ways: &[Way],
     mut attempt: impl FnMut(Way) -> F,
@@ -33,16 +42,34 @@ pub(crate) async fn first<T, F>(
 where
     F: Future<Output = Result<T, FetchError>>,
 {
-    let mut first_failure = None;
+    let mut reasons: Vec<(Way, String)> = Vec::new();
+    let mut asked = String::new();
     for way in ways {
         match attempt(*way).await {
-            Err(failure @ FetchError::Unreachable { .. }) => {
-                first_failure.get_or_insert(failure);
+            Err(FetchError::Unreachable { host, reason }) => {
+                asked = host;
+                reasons.push((*way, reason));
             }
             answered => return answered,
         }
     }
-    Err(first_failure.expect("there is always a way to try"))
+    Err(FetchError::Unreachable {
+        host: asked,
+        reason: together(reasons),
+    })
+}
+
+/// The reasons of all ways, or the one they share.
+fn together(mut reasons: Vec<(Way, String)>) -> String {
+    reasons.dedup_by(|(_, second), (_, first)| second == first);
+    if let [(_, reason)] = &reasons[..] {
+        return reason.clone();
+    }
+    let told: Vec<String> = reasons
+        .iter()
+        .map(|(way, reason)| format!("{}: {reason}", way.name()))
+        .collect();
+    told.join("; ")
 }
 
 /// A request that got no answer, in the words of what is at the bottom of it.
@@ -60,6 +87,22 @@ pub(crate) fn unreachable(host: &str, error: &reqwest::Error) -> FetchError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_failed_in_each_way_is_told() {
+        let refused = || "connection refused".to_owned();
+        assert_eq!(
+            together(vec![(Way::Https, refused()), (Way::Http, refused())]),
+            "connection refused"
+        );
+        assert_eq!(
+            together(vec![
+                (Way::Https, "not TLS".to_owned()),
+                (Way::Http, refused())
+            ]),
+            "over TLS: not TLS; without TLS: connection refused"
+        );
+    }
 
     #[test]
     fn only_hosts_called_insecure_are_asked_without_verified_tls() {

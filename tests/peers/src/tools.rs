@@ -22,6 +22,8 @@ pub enum Tool {
     OldKubectl,
     /// A Python that can import the package `kubernetes`.
     Python,
+    /// Debian's `docker-registry`.
+    Registry,
 }
 
 /// A program that is not there.
@@ -37,11 +39,12 @@ pub struct Missing {
 
 impl Tool {
     /// Every tool.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Kubernetes,
         Self::Kubectl,
         Self::OldKubectl,
         Self::Python,
+        Self::Registry,
     ];
 
     /// Where the tool is.
@@ -51,6 +54,7 @@ impl Tool {
             Self::Kubectl => kubectl(KUBERNETES),
             Self::OldKubectl => kubectl(OLD_KUBECTL),
             Self::Python => python(),
+            Self::Registry => registry(),
         }
     }
 
@@ -154,6 +158,18 @@ fn python() -> Result<PathBuf, Missing> {
         ),
         mend: format!("python3 -m venv {folder} && {folder}/bin/pip install kubernetes"),
     })
+}
+
+fn registry() -> Result<PathBuf, Missing> {
+    let path = variable("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|folder| folder.join("docker-registry"))
+        .find(|program| program.is_file())
+        .ok_or_else(|| Missing {
+            what: "tests with a real registry".to_owned(),
+            why: "docker-registry is not on the path".to_owned(),
+            mend: "apt-get install docker-registry".to_owned(),
+        })
 }
 
 #[expect(

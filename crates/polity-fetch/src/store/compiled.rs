@@ -14,6 +14,8 @@ use crate::error::StoreError;
 
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 32;
+/// The permissions of everybody but the owner.
+const OTHERS: u32 = 0o077;
 
 /// Which compiled form of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +87,7 @@ impl LocalStore {
             Err(error) => return Err(io_error("read", &path)(error)),
         };
         let is_ours = metadata.is_file()
-            && metadata.mode() & 0o077 == 0
+            && metadata.mode() & OTHERS == 0
             && metadata.uid() == rustix::process::geteuid().as_raw();
         let bytes = fs::read(&path).map_err(io_error("read", &path))?;
         if !is_ours || bytes.len() != KEY_BYTES {
