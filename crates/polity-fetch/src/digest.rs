@@ -22,7 +22,11 @@ impl Digest {
 
     /// The 64 hexadecimal digits alone.
     pub fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        let mut hex = String::with_capacity(64);
+        for byte in self.0 {
+            hex.push_str(&format!("{byte:02x}"));
+        }
+        hex
     }
 }
 

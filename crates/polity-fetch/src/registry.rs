@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use oci_client::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
-use oci_client::errors::OciDistributionError;
+use oci_client::errors::{OciDistributionError, OciError, OciErrorCode};
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use oci_client::secrets::RegistryAuth;
 
@@ -204,6 +204,20 @@ impl Registry<'_> {
         }
     }
 
+    fn refused(&self, errors: &[OciError]) -> FetchError {
+        let host = self.uri.host.clone();
+        let words: Vec<String> = errors.iter().map(in_its_words).collect();
+        let message = shortened(&words.join(", "));
+        match errors.first().map_or(400, |error| status(&error.code)) {
+            401 => FetchError::Unauthorized { host, message },
+            status => FetchError::Refused {
+                host,
+                status,
+                message,
+            },
+        }
+    }
+
     fn failed(&self, error: OciDistributionError) -> FetchError {
         let host = self.uri.host.clone();
         match error {
@@ -220,17 +234,7 @@ impl Registry<'_> {
                 host,
                 message: String::new(),
             },
-            OciDistributionError::RegistryError { envelope, .. } => {
-                let said: Vec<String> = envelope
-                    .errors
-                    .iter()
-                    .map(|error| format!("{:?}: {}", error.code, error.message))
-                    .collect();
-                FetchError::NotAModule {
-                    uri: self.uri.to_string(),
-                    reason: format!("the registry says {}", shortened(&said.join(", "))),
-                }
-            }
+            OciDistributionError::RegistryError { envelope, .. } => self.refused(&envelope.errors),
             OciDistributionError::ImageManifestNotFoundError(_) => FetchError::Refused {
                 host,
                 status: 404,
@@ -245,6 +249,25 @@ impl Registry<'_> {
             error => self.not_a_module(shortened(&error.to_string())),
         }
     }
+}
+
+/// The HTTP status that goes with an error code; the client keeps only the code.
+fn status(code: &OciErrorCode) -> u16 {
+    match code {
+        OciErrorCode::BlobUnknown | OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown => {
+            404
+        }
+        OciErrorCode::Unauthorized => 401,
+        OciErrorCode::Denied => 403,
+        OciErrorCode::Toomanyrequests => 429,
+        _ => 400,
+    }
+}
+
+/// An error as the registry wrote it: `MANIFEST_UNKNOWN: manifest unknown`.
+fn in_its_words(error: &OciError) -> String {
+    let code = serde_json::to_value(&error.code).unwrap_or_default();
+    format!("{}: {}", code.as_str().unwrap_or_default(), error.message)
 }
 
 fn shortened(message: &str) -> String {

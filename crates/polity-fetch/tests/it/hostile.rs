@@ -80,7 +80,7 @@ async fn a_download_that_breaks_off_is_refused() {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut question = [0; 1024];
-            stream.read(&mut question).await.unwrap();
+            let _ = stream.read(&mut question).await.unwrap();
             let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n\0asm\x01\0\0\0";
             stream.write_all(answer).await.unwrap();
         }

@@ -165,7 +165,10 @@ async fn what_is_missing_is_named() {
     let (_guard, fetcher) = fetcher(trusting(&registry));
     let uri = format!("registry://{}/tiny:v1", registry.host());
     let error = fetch(&fetcher, &uri).await.unwrap_err().to_string();
-    assert!(error.contains("404"), "{error}");
+    assert!(
+        error.ends_with("answered 404: MANIFEST_UNKNOWN: manifest unknown"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
