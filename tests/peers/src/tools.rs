@@ -27,6 +27,8 @@ pub enum Tool {
     Informer,
     /// Our own policies as Wasm modules, `<name>.wasm`; the path is their folder.
     Policies,
+    /// Debian's `docker-registry`.
+    Registry,
 }
 
 /// A program that is not there.
@@ -42,13 +44,14 @@ pub struct Missing {
 
 impl Tool {
     /// Every tool.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Kubernetes,
         Self::Kubectl,
         Self::OldKubectl,
         Self::Python,
         Self::Informer,
         Self::Policies,
+        Self::Registry,
     ];
 
     /// Where the tool is.
@@ -60,6 +63,7 @@ impl Tool {
             Self::Python => python(),
             Self::Informer => informer(),
             Self::Policies => policies(),
+            Self::Registry => registry(),
         }
     }
 
@@ -203,6 +207,18 @@ fn policies() -> Result<PathBuf, Missing> {
         why: format!("no folder above {} has them", program.display()),
         mend: "cargo xtask policies".to_owned(),
     })
+}
+
+fn registry() -> Result<PathBuf, Missing> {
+    let path = variable("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|folder| folder.join("docker-registry"))
+        .find(|program| program.is_file())
+        .ok_or_else(|| Missing {
+            what: "tests with a real registry".to_owned(),
+            why: "docker-registry is not on the path".to_owned(),
+            mend: "apt-get install docker-registry".to_owned(),
+        })
 }
 
 #[expect(
