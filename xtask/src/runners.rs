@@ -8,8 +8,8 @@ use crate::{shell, up};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// What to measure (store, reports; the store if it is left out), and arguments for the benchmark: a folder on
-    /// the disk to measure, a number of results
+    /// What to measure (store, reports, attachment; the store if it is left out), and arguments for the benchmark: a
+    /// folder on the disk to measure, a number of results
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -18,6 +18,7 @@ pub(crate) struct Bench {
 const BENCHMARKS: &[(&str, &str, &str)] = &[
     ("store", "polity-store", "two minutes"),
     ("reports", "polity-report", "seconds"),
+    ("attachment", "polity-attach", "half a minute"),
 ];
 
 #[derive(clap::Args)]
