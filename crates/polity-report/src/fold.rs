@@ -3,7 +3,7 @@
 //! The result depends on what was read, not on the order in which it was read.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, hash_map};
 
 use crate::dress::dress;
 use crate::entry::{Entry, PublicEntry, ResourceRef};
@@ -17,8 +17,16 @@ use crate::source::PolicyKey;
 pub struct Fold<'a> {
     policies: &'a PolicySet,
     stored: &'a [PublicReport],
-    by_policy: BTreeMap<PolicyKey, HashMap<(String, String), Candidate>>,
+    by_policy: BTreeMap<PolicyKey, OfPolicy>,
     n_ignored: usize,
+}
+
+/// What one policy says, by rule and uid of the object.
+#[derive(Debug)]
+struct OfPolicy {
+    /// Its annotation, made once and not for every entry.
+    hash_key: String,
+    candidates: HashMap<(String, String), Candidate>,
 }
 
 /// An entry, the object it is about, and whether it was computed for that object as it is now.
@@ -63,13 +71,24 @@ impl<'a> Fold<'a> {
             {
                 continue;
             }
-            let annotation = metadata.annotations.get(&entry.policy.hash_key());
-            let is_current = is_current(annotation.map(String::as_str), hash);
-            self.insert(Candidate {
+            // The key of the map is cloned only for the first entry of a policy.
+            if !self.by_policy.contains_key(&entry.policy) {
+                let of_policy = OfPolicy {
+                    hash_key: entry.policy.hash_key(),
+                    candidates: HashMap::new(),
+                };
+                self.by_policy.insert(entry.policy.clone(), of_policy);
+            }
+            let Some(of_policy) = self.by_policy.get_mut(&entry.policy) else {
+                continue;
+            };
+            let annotation = metadata.annotations.get(&of_policy.hash_key);
+            let candidate = Candidate {
+                is_current: is_current(annotation.map(String::as_str), hash),
                 entry,
                 resource: resource.clone(),
-                is_current,
-            });
+            };
+            of_policy.insert(candidate, self.stored);
         }
     }
 
@@ -93,11 +112,12 @@ impl<'a> Fold<'a> {
             ..
         } = self;
         let mut folded = Folded::new();
-        for (key, candidates) in by_policy {
+        for (key, of_policy) in by_policy {
             let Some(meta) = policies.get(&key) else {
                 continue;
             };
-            let mut entries: Vec<PublicEntry> = candidates
+            let mut entries: Vec<PublicEntry> = of_policy
+                .candidates
                 .into_values()
                 .map(|candidate| dress(candidate.entry, meta, candidate.resource, source))
                 .collect();
@@ -106,23 +126,17 @@ impl<'a> Fold<'a> {
         }
         folded
     }
+}
 
-    fn insert(&mut self, candidate: Candidate) {
+impl OfPolicy {
+    fn insert(&mut self, candidate: Candidate, stored: &[PublicReport]) {
         let key = (candidate.entry.rule.clone(), candidate.resource.uid.clone());
-        // The key of the map is cloned only for the first entry of a policy.
-        if !self.by_policy.contains_key(&candidate.entry.policy) {
-            self.by_policy
-                .insert(candidate.entry.policy.clone(), HashMap::new());
-        }
-        let Some(of_policy) = self.by_policy.get_mut(&candidate.entry.policy) else {
-            return;
-        };
-        match of_policy.entry(key) {
-            std::collections::hash_map::Entry::Vacant(vacant) => {
+        match self.candidates.entry(key) {
+            hash_map::Entry::Vacant(vacant) => {
                 vacant.insert(candidate);
             }
-            std::collections::hash_map::Entry::Occupied(mut occupied) => {
-                if preference(self.stored, &candidate, occupied.get()) == Ordering::Greater {
+            hash_map::Entry::Occupied(mut occupied) => {
+                if preference(stored, &candidate, occupied.get()) == Ordering::Greater {
                     occupied.insert(candidate);
                 }
             }

@@ -155,7 +155,7 @@ fn counts(heading: &str, title: &str, results: &[Row], by: Dimension) -> String 
     }
     let mut rows = String::new();
     for group in groups.iter().take(MOST_ROWS) {
-        let name = match group.values.first().map(String::as_str) {
+        let name = match group.of.first().map(|(_, value)| value.as_str()) {
             None | Some("") => "<span class=\"soft\">cluster-wide</span>".to_owned(),
             Some(name) => escaped(name),
         };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use polity_report::public::PublicReport;
 use polity_report::{Outcome, PublicEntry, ResourceRef, Severity, Summary};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::manifests::Origin;
 
@@ -50,16 +50,17 @@ pub(super) enum Dimension {
 }
 
 impl Dimension {
-    pub(super) const fn title(self) -> &'static str {
+    /// The name of the field, as it is given and shown.
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
-            Self::Namespace => "NAMESPACE",
-            Self::Policy => "POLICY",
-            Self::Severity => "SEVERITY",
-            Self::Result => "RESULT",
-            Self::Kind => "KIND",
-            Self::Resource => "RESOURCE",
-            Self::Category => "CATEGORY",
-            Self::Source => "SOURCE",
+            Self::Namespace => "namespace",
+            Self::Policy => "policy",
+            Self::Severity => "severity",
+            Self::Result => "result",
+            Self::Kind => "kind",
+            Self::Resource => "resource",
+            Self::Category => "category",
+            Self::Source => "source",
         }
     }
 }
@@ -263,10 +264,15 @@ fn row(
 /// A count of rows that have something in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Group {
-    /// What they have in common, in the order of the dimensions.
-    pub(super) values: Vec<String>,
+    /// What they have in common, by field, in the order that was asked for.
+    #[serde(serialize_with = "as_map")]
+    pub(super) of: Vec<(&'static str, String)>,
     #[serde(flatten)]
     pub(super) summary: Summary,
+}
+
+fn as_map<S: Serializer>(fields: &[(&str, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|(field, value)| (field, value)))
 }
 
 /// Violations of one policy, over all objects.
@@ -323,7 +329,7 @@ impl View {
             summary: counted(&results),
             reports: 0,
             hidden: n_all - n_passed,
-            by: by.iter().map(|dimension| dimension.title()).collect(),
+            by: by.iter().map(|dimension| dimension.as_str()).collect(),
             groups: groups(&results, by),
             top_violations: top_violations(&results),
             results,
@@ -358,7 +364,11 @@ pub(super) fn groups(rows: &[Row], by: &[Dimension]) -> Vec<Group> {
     groups
         .into_iter()
         .map(|(key, rows)| Group {
-            values: key.into_iter().map(|(_, value)| value).collect(),
+            of: by
+                .iter()
+                .zip(key)
+                .map(|(dimension, (_, value))| (dimension.as_str(), value))
+                .collect(),
             summary: counted(rows),
         })
         .collect()

@@ -55,15 +55,15 @@ fn groups(view: &View, paint: Paint) -> String {
     let mut rows = vec![
         view.by
             .iter()
-            .map(|title| (*title).to_owned())
+            .map(|field| field.to_uppercase())
             .collect::<Vec<_>>(),
     ];
     rows[0].extend(Outcome::ALL.map(|outcome| outcome.as_str().to_uppercase()));
     for group in &view.groups {
         let mut row: Vec<String> = group
-            .values
+            .of
             .iter()
-            .map(|value| {
+            .map(|(_, value)| {
                 if value.is_empty() {
                     "-".to_owned()
                 } else {

@@ -47,6 +47,25 @@ fn both_groups_are_one_table() {
 }
 
 #[test]
+fn programs_find_counts_by_the_names_of_the_fields() {
+    let view = view_of(&samples(), "-n shop --policy team-label", &BY);
+    let json = serde_json::to_value(&view).unwrap();
+    assert_eq!(
+        json["by"],
+        serde_json::json!(["namespace", "policy", "severity"])
+    );
+    assert_eq!(
+        json["groups"],
+        serde_json::json!([{
+            "of": {"namespace": "shop", "policy": "shop/team-label", "severity": "low"},
+            "pass": 4, "fail": 0, "warn": 1, "error": 0, "skip": 0
+        }])
+    );
+    assert_eq!(json["results"][0]["result"], "warn");
+    assert_eq!(json["results"][0]["name"], "web-0");
+}
+
+#[test]
 fn results_are_listed_worst_first() {
     let view = view_of(
         &samples(),
