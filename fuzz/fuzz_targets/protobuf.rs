@@ -4,12 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 
-// The decoder stands on its own, and the server around it takes minutes to compile.
+// The decoder stands on its own, and the server around it takes minutes to compile. Formatting is skipped because the
+// formatter would look for its tests beside this file.
+#[allow(dead_code)]
 #[path = "../../crates/polity-apiserver/src/kinds/protobuf.rs"]
-#[allow(dead_code)]
+#[rustfmt::skip]
 mod protobuf;
-#[path = "../../crates/polity-apiserver/src/kinds/wire.rs"]
 #[allow(dead_code)]
+#[path = "../../crates/polity-apiserver/src/kinds/wire.rs"]
 mod wire;
 
 /// No byte of a body may cost more than this in its JSON: an escaped control character and the longest field name.
@@ -28,13 +30,17 @@ const KINDS: [(&str, &str); 6] = [
 fuzz_target!(|data: &[u8]| {
     check(data);
     // The same as the object in an envelope of a known kind: chance alone would seldom write one.
-    let Some((choice, raw)) = data.split_first() else { return };
+    let Some((choice, raw)) = data.split_first() else {
+        return;
+    };
     let (api_version, kind) = KINDS[usize::from(*choice) % KINDS.len()];
     check(&envelope(api_version, kind, raw));
 });
 
 fn check(body: &[u8]) {
-    let Ok(object) = protobuf::decode(body) else { return };
+    let Ok(object) = protobuf::decode(body) else {
+        return;
+    };
     assert!(object.is_object());
     assert!(object.to_string().len() <= 1024 + body.len() * MOST_BYTES_EACH);
 }

@@ -29,6 +29,10 @@ fn read<S: FromStr + Display + PartialEq + Debug>(text: &str) -> Option<S> {
     let selector: S = text.parse().ok()?;
     let written = selector.to_string();
     let again: Option<S> = written.parse().ok();
-    assert_eq!(again.as_ref(), Some(&selector), "{text:?} became {written:?}");
+    assert_eq!(
+        again.as_ref(),
+        Some(&selector),
+        "{text:?} became {written:?}"
+    );
     Some(selector)
 }
