@@ -23,6 +23,8 @@ enum Command {
     Build,
     /// Build kubectl of another release, as v1.29.6
     Kubectl { version: String },
+    /// Build the informer of client-go that tests watch with
+    Informer,
     /// Start them on loopback, with their own certificates and RBAC
     Up,
     /// Stop them and remove their data
@@ -36,6 +38,7 @@ impl Args {
         match self.command {
             Command::Build => build::kubernetes(KUBERNETES),
             Command::Kubectl { version } => build::kubectl(&version),
+            Command::Informer => build::informer(),
             Command::Up => {
                 build::kubernetes(KUBERNETES)?;
                 peers("up")
@@ -56,7 +59,8 @@ pub(crate) fn build_what_tests_need() -> Result<()> {
         return Ok(());
     }
     build::kubernetes(KUBERNETES)?;
-    build::kubectl(OLD_KUBECTL)
+    build::kubectl(OLD_KUBECTL)?;
+    build::informer()
 }
 
 /// By a program of its own: it makes certificates, and xtask should not have to compile cryptography.

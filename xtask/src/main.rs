@@ -6,6 +6,7 @@
 mod ci;
 mod generate;
 mod kube;
+mod policies;
 mod runners;
 mod shell;
 mod test;
@@ -55,6 +56,8 @@ enum Command {
         cargo xtask kube up && eval \"$(cargo xtask kube env)\"\n  cargo xtask kube down"
     )]
     Kube(kube::Args),
+    /// Build our own policies for Wasm
+    Policies(policies::Args),
     /// Measure the store, release profile
     Bench(runners::Bench),
     /// Kill a process that writes to the store, again and again, and look for what was lost
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Tidy(args) => args.run(),
         Command::Generate(args) => args.run(),
         Command::Kube(args) => args.run(),
+        Command::Policies(args) => args.run(),
         Command::Bench(args) => args.run(),
         Command::Chaos(args) => args.run(),
     };

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use peers::{Missing, Tool, tools};
 
-use crate::{shell, up};
+use crate::{policies, shell, up};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -23,6 +23,12 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<()> {
+        if self.needs_policies() {
+            // Without the crates or the compiler they need, their tests are left out below.
+            policies::build()
+                .inspect_err(|error| eprintln!("no policies: {error:#}"))
+                .ok();
+        }
         let missing = missing_tools();
         refuse_in_ci(&missing)?;
         let built = shell::target_folder()?.join("debug/deps").exists();
@@ -44,6 +50,16 @@ impl Args {
     /// End-to-end tests do, and cargo does not build a program for another package's tests.
     fn drives_the_program(&self) -> bool {
         self.package.is_empty() || self.package.iter().any(|package| package == "e2e")
+    }
+
+    /// Whoever evaluates policies tests with ours.
+    fn needs_policies(&self) -> bool {
+        let users = ["polity-eval", "polity-admission", "polity-cli", "e2e"];
+        self.package.is_empty()
+            || self
+                .package
+                .iter()
+                .any(|package| users.contains(&package.as_str()))
     }
 
     fn command(&self) -> Command {

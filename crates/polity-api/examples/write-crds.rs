@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use polity_api::crd::{crds, to_yaml};
+use polity_api::crd::{all, to_yaml};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .ok_or("usage: write-crds FOLDER")?,
     );
     std::fs::create_dir_all(&folder)?;
-    for crd in crds() {
+    for crd in all() {
         let name = crd
             .metadata
             .name

@@ -11,15 +11,25 @@ use kube::core::crd::merge_crds;
 use serde_json::{Map, Value};
 
 use crate::policies::{names, v1, v1alpha2};
+use crate::reports;
 
 mod cluster;
 mod policy;
+
+/// Every definition that stands in `config/crd/`: ours, and those that other producers may have installed before us.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    crds()
+        .into_iter()
+        .chain(reports::shared_crds().into_iter().map(finished))
+        .collect()
+}
 
 /// Every CustomResourceDefinition of Polity, in the order in which they are best installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = admission();
     crds.extend(cluster::definitions());
     crds.extend(policy::definitions());
+    crds.extend(reports::own_crds().into_iter().map(finished));
     crds
 }
 
@@ -91,6 +101,11 @@ fn definition(
         version.additional_printer_columns =
             Some(columns.to_vec()).filter(|columns| !columns.is_empty());
     }
+    finished(crd)
+}
+
+/// A definition in which absent means absent.
+fn finished(crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let mut value = serde_json::to_value(&crd).expect("a definition is plain data");
     forbid_null(&mut value);
     serde_json::from_value(value).expect("removing a keyword keeps a definition valid")
@@ -236,7 +251,7 @@ fn revision_columns() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-fn column(
+pub(crate) fn column(
     name: &str,
     type_: &str,
     json_path: &str,
@@ -252,7 +267,7 @@ fn column(
     }
 }
 
-fn age() -> CustomResourceColumnDefinition {
+pub(crate) fn age() -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
         description: None,
         ..column("Age", "date", ".metadata.creationTimestamp", "")
@@ -260,7 +275,7 @@ fn age() -> CustomResourceColumnDefinition {
 }
 
 /// The same column, shown only with `-o wide`.
-fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinition {
+pub(crate) fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
         priority: Some(1),
         ..column
@@ -268,6 +283,6 @@ fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinitio
 }
 
 /// The path of an annotation; the dots of its name are escaped, else each would be a step of the path.
-fn annotation(name: &str) -> String {
+pub(crate) fn annotation(name: &str) -> String {
     format!(".metadata.annotations['{}']", name.replace('.', r"\."))
 }

@@ -15,6 +15,7 @@ pub mod crd;
 pub mod decode;
 pub mod policies;
 pub mod policy;
+pub mod reports;
 mod vocabulary;
 
 pub use crd::crds;

@@ -10,6 +10,7 @@ pub mod lint;
 pub mod local;
 pub mod manifests;
 pub mod output;
+pub mod report;
 pub mod reset;
 pub mod rollout;
 pub mod status;

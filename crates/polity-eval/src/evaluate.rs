@@ -333,3 +333,29 @@ fn explain(guest: &Guest, uid: &str, error: &RunError) -> AdmissionResponse {
 pub(crate) fn internal_error(uid: &str, detail: &str) -> AdmissionResponse {
     AdmissionResponse::error(uid, format!("internal server error: {detail}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AdmissionReview;
+
+    #[test]
+    fn payloads_of_section_11() {
+        let body = br#"{"request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"",
+            "version":"v1","resource":"pods"},"operation":"DELETE","userInfo":{},"object":null,
+            "oldObject":{ "b":1, "a": 1.10 }}}"#;
+        let review = AdmissionReview::parse(body).unwrap();
+        let settings = Settings::parse(r#"{"n":12345678901234567890123}"#).unwrap();
+        let payload = Payload::Admission(&review.request).with(&settings);
+        assert_eq!(
+            String::from_utf8(payload).unwrap(),
+            r#"{"request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"operation":"DELETE","userInfo":{},"oldObject":{ "b":1, "a": 1.10 }},"settings":{"n":12345678901234567890123}}"#
+        );
+        let raw = RawReview::parse(br#"{"request":[1, null]}"#).unwrap();
+        let payload = Payload::Raw(raw.request).with(&Settings::default());
+        assert_eq!(
+            String::from_utf8(payload).unwrap(),
+            r#"{"request":[1, null],"settings":{}}"#
+        );
+    }
+}

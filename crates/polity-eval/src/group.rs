@@ -66,7 +66,7 @@ fn consult(
     question: &Question<'_>,
 ) -> Said {
     let Some(guest) = members.get(name) else {
-        // Configurations with such expressions are refused.
+        // Groups with such expressions are never made ready.
         return Said::No(Some(format!("there is no member {name}")));
     };
     let response = ask(environment, guest, question);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use polity_core::GroupExpression;
+use polity_core::{ExpressionError, GroupExpression};
 use polity_wasm::{ExecutionMode, LoadError, Module, Operation, RunError};
 
 use crate::{
@@ -32,6 +32,9 @@ pub enum InitError {
     /// The guest could not be asked about its settings.
     #[error("{0}")]
     Run(String),
+    /// The expression of a group cannot be read, or calls who is not there.
+    #[error("error evaluating policy group expression: {0}")]
+    Expression(String),
     /// Members of a group are not ready.
     #[error("{}", join(.0))]
     Members(Vec<(String, InitError)>),
@@ -190,8 +193,21 @@ fn prepare_group(
     if !failed.is_empty() {
         return Err(InitError::Members(failed));
     }
+    let expression: GroupExpression = group
+        .expression
+        .parse()
+        .map_err(|error: ExpressionError| InitError::Expression(error.to_string()))?;
+    if let Some(unknown) = expression
+        .members()
+        .iter()
+        .find(|name| !members.contains_key(*name))
+    {
+        return Err(InitError::Expression(format!(
+            "there is no member {unknown}"
+        )));
+    }
     Ok(Body::Group {
-        expression: group.expression.clone(),
+        expression,
         message: group.message.clone(),
         members,
     })

@@ -171,7 +171,7 @@ fn config(options: &EngineOptions, allocation: Allocation) -> Config {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_core_instances(options.instances)
             .total_memories(options.instances)
-            .total_tables(options.instances.saturating_mul(2))
+            .total_tables(options.instances.saturating_mul(MAX_TABLES))
             .max_memories_per_module(1)
             .max_tables_per_module(MAX_TABLES)
             .table_elements(options.limits.table_elements)

@@ -121,7 +121,7 @@ pub enum RunError {
     Trap {
         /// The trap in words.
         what: String,
-        /// What it printed on standard error: for Rust guests the panic message.
+        /// What it said on standard error or as its error: for Rust guests the panic message.
         stderr: String,
     },
     /// The guest handed over an address outside its memory.

@@ -158,9 +158,13 @@ impl Guest {
         }
     }
 
-    fn stderr_for_errors(&self) -> String {
-        let text = String::from_utf8_lossy(&self.wasi.stderr);
-        let text = text.trim();
+    /// What the guest said before it ended: Rust guests print, AssemblyScript guests report an error.
+    fn last_words(&self) -> String {
+        let printed = String::from_utf8_lossy(&self.wasi.stderr);
+        let text = match printed.trim() {
+            "" => self.wapc.error.as_deref().unwrap_or_default().trim(),
+            printed => printed,
+        };
         text[..text.floor_char_boundary(STDERR_IN_ERRORS.min(text.len()))].to_owned()
     }
 
@@ -184,7 +188,7 @@ impl Guest {
                 },
                 Stop::Exit(code) => RunError::Exit {
                     code,
-                    stderr: self.stderr_for_errors(),
+                    stderr: self.last_words(),
                 },
             };
         }
@@ -205,7 +209,7 @@ impl Guest {
             },
             Some(trap) => RunError::Trap {
                 what: trap.to_string(),
-                stderr: self.stderr_for_errors(),
+                stderr: self.last_words(),
             },
             None => RunError::Host(format!("{error:#}")),
         }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// More tables than any compiler makes; each costs room in every instance slot.
-pub(crate) const MAX_TABLES: u32 = 8;
+pub(crate) const MAX_TABLES: u32 = 4;
 /// Beyond this, instances no longer fit their slots.
 const MAX_GLOBALS: u64 = 10_000;
 const MAX_FUNCTIONS: u64 = 200_000;
@@ -259,5 +259,10 @@ fn malformed(error: wasmparser::BinaryReaderError) -> LoadError {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 0xf)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
-use polity_cli::{doctor, down, lint, reset, rollout, status, version};
+use polity_cli::{doctor, down, lint, report, reset, rollout, status, version};
 use polity_runtime::logs::LogArgs;
 
 /// Policy control plane for Kubernetes.
@@ -43,6 +43,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Rollout(rollout::RolloutArgs),
     Lint(lint::LintArgs),
+    Report(report::ReportArgs),
     Apiserver(apiserver::ApiserverArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
@@ -101,6 +102,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),
         Command::Doctor(args) => block_on(args.run()),
+        Command::Report(args) => block_on(args.run()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The programs that tests hold Polity against: the real Kubernetes, older kubectls, the Python client.
+//! The programs that tests hold Polity against: the real Kubernetes, older kubectls, the Python client, client-go,
+//! a registry.
 //!
 //! None of them is part of Polity and none is needed to use it. [`Tool::find`] says where one is or how to get it; a
 //! test that needs a missing one calls [`Tool::or_leave_out`] and returns. `Cluster` (feature `cluster`) starts a real API server that
@@ -14,6 +15,8 @@ mod cluster;
 pub mod detached;
 #[cfg(feature = "cluster")]
 mod process;
+#[cfg(feature = "cluster")]
+pub mod registry;
 
 #[cfg(feature = "cluster")]
 pub use cluster::Cluster;

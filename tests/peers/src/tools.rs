@@ -1,6 +1,7 @@
 //! Where the peers are, and what to do when one is not there.
 
 use std::env;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,6 +23,12 @@ pub enum Tool {
     OldKubectl,
     /// A Python that can import the package `kubernetes`.
     Python,
+    /// Our program that prints what a shared informer of client-go sees.
+    Informer,
+    /// Our own policies as Wasm modules, `<name>.wasm`; the path is their folder.
+    Policies,
+    /// Debian's `docker-registry`.
+    Registry,
 }
 
 /// A program that is not there.
@@ -37,11 +44,14 @@ pub struct Missing {
 
 impl Tool {
     /// Every tool.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 7] = [
         Self::Kubernetes,
         Self::Kubectl,
         Self::OldKubectl,
         Self::Python,
+        Self::Informer,
+        Self::Policies,
+        Self::Registry,
     ];
 
     /// Where the tool is.
@@ -51,6 +61,9 @@ impl Tool {
             Self::Kubectl => kubectl(KUBERNETES),
             Self::OldKubectl => kubectl(OLD_KUBECTL),
             Self::Python => python(),
+            Self::Informer => informer(),
+            Self::Policies => policies(),
+            Self::Registry => registry(),
         }
     }
 
@@ -101,6 +114,32 @@ pub fn kube_cache() -> PathBuf {
 /// The folder with the programs of one release.
 pub fn release(version: &str) -> PathBuf {
     kube_cache().join(version)
+}
+
+/// Where the informer is built from; a folder of the checkout this was compiled in.
+pub fn informer_source() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/informer"))
+}
+
+/// Where the informer is built to: another text is another program.
+pub fn informer_program() -> PathBuf {
+    let mut digest = DefaultHasher::new();
+    include_str!("../informer/main.go").hash(&mut digest);
+    include_str!("../informer/go.mod").hash(&mut digest);
+    let name = format!("informer-{:016x}", digest.finish());
+    release(KUBERNETES).join(name)
+}
+
+fn informer() -> Result<PathBuf, Missing> {
+    let path = informer_program();
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Missing {
+        what: "tests with the informers of client-go".to_owned(),
+        why: format!("{} is not there", path.display()),
+        mend: "cargo xtask kube informer".to_owned(),
+    })
 }
 
 fn kubernetes() -> Result<PathBuf, Missing> {
@@ -154,6 +193,32 @@ fn python() -> Result<PathBuf, Missing> {
         ),
         mend: format!("python3 -m venv {folder} && {folder}/bin/pip install kubernetes"),
     })
+}
+
+/// `cargo xtask policies` puts them into the target folder, which is where this very program lies.
+fn policies() -> Result<PathBuf, Missing> {
+    let program = env::current_exe().unwrap_or_default();
+    let folder = program
+        .ancestors()
+        .map(|folder| folder.join("policies"))
+        .find(|folder| folder.join("pod-privileged.wasm").is_file());
+    folder.ok_or_else(|| Missing {
+        what: "tests with our own policies".to_owned(),
+        why: format!("no folder above {} has them", program.display()),
+        mend: "cargo xtask policies".to_owned(),
+    })
+}
+
+fn registry() -> Result<PathBuf, Missing> {
+    let path = variable("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|folder| folder.join("docker-registry"))
+        .find(|program| program.is_file())
+        .ok_or_else(|| Missing {
+            what: "tests with a real registry".to_owned(),
+            why: "docker-registry is not on the path".to_owned(),
+            mend: "apt-get install docker-registry".to_owned(),
+        })
 }
 
 #[expect(

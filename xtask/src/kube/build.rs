@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use peers::tools::{ETCD, KUBERNETES, kube_cache, release};
+use peers::tools::{ETCD, KUBERNETES, informer_program, informer_source, kube_cache, release};
 use serde_json::Value;
 
 use super::recipe::{Release, etcd_go_mod};
@@ -41,6 +41,24 @@ pub(super) fn kubernetes(version: &str) -> Result<()> {
 /// kubectl of one release.
 pub(super) fn kubectl(version: &str) -> Result<()> {
     build(&Release::parse(version)?, &["kubectl"])
+}
+
+/// Our own program around client-go's informers.
+pub(super) fn informer() -> Result<()> {
+    let program = informer_program();
+    if program.is_file() {
+        eprintln!("the informer is built already");
+        return Ok(());
+    }
+    eprintln!("{}", find_go()?);
+    let _lock = lock()?;
+    compile(
+        informer_source(),
+        ".",
+        "-s -w",
+        &program,
+        "up to two minutes",
+    )
 }
 
 /// The path of Go, or a word about where to get it.

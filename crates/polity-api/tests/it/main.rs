@@ -5,6 +5,7 @@
 mod clusters;
 mod manifests;
 mod real;
+mod reports;
 mod rules;
 mod samples;
 mod schema;

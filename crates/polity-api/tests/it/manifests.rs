@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use polity_api::crd::{crds, to_yaml};
+use polity_api::crd::{all, to_yaml};
 
 const MEND: &str = "config/crd is stale: run `cargo xtask generate` and commit what it writes";
 
@@ -11,7 +11,7 @@ const MEND: &str = "config/crd is stale: run `cargo xtask generate` and commit w
 fn config_crd_is_fresh() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd");
     let mut expected_names = BTreeSet::new();
-    for crd in crds() {
+    for crd in all() {
         let name = format!("{}.yaml", crd.metadata.name.as_deref().unwrap());
         let found = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
         assert!(found == to_yaml(&crd), "{name}: {MEND}");
@@ -26,7 +26,7 @@ fn config_crd_is_fresh() {
 
 #[test]
 fn yaml_reads_back_as_the_same_definition() {
-    for crd in crds() {
+    for crd in all() {
         let read_back: serde_json::Value = serde_saphyr::from_str(&to_yaml(&crd)).unwrap();
         let typed = serde_json::from_value(read_back).unwrap();
         assert_eq!(crd, typed, "{:?}", crd.metadata.name);

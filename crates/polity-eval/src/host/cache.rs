@@ -11,7 +11,7 @@ use polity_wasm::Deadline;
 use super::{CapabilityRequest, Services};
 
 /// How long answers of registries and signature checks hold.
-const REGISTRY_ANSWERS: Duration = Duration::from_secs(60);
+const REGISTRY_ANSWERS: Duration = Duration::from_mins(1);
 /// How long answers of the cluster hold.
 const CLUSTER_ANSWERS: Duration = Duration::from_secs(5);
 
@@ -184,7 +184,7 @@ mod tests {
         let image = CapabilityRequest::OciManifest {
             image: "i".to_owned(),
         };
-        assert_eq!(lifetime(&image), Some(Duration::from_secs(60)));
+        assert_eq!(lifetime(&image), Some(Duration::from_mins(1)));
         assert_eq!(lifetime(&get(false)), Some(Duration::from_secs(5)));
         assert_eq!(lifetime(&get(true)), None);
         let entry = Entry {

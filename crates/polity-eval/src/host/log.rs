@@ -3,19 +3,6 @@
 use polity_wasm::{LogBudget, Stream};
 use serde_json::{Map, Value};
 
-/// Emits an event at a level known only at run time.
-macro_rules! at {
-    ($level:expr, $policy:expr, $uid:expr, $data:expr, $message:expr) => {
-        match $level {
-            Level::Trace => tracing::trace!(target: "policy_log", policy = $policy, request_uid = $uid, data = $data, "{}", $message),
-            Level::Debug => tracing::debug!(target: "policy_log", policy = $policy, request_uid = $uid, data = $data, "{}", $message),
-            Level::Info => tracing::info!(target: "policy_log", policy = $policy, request_uid = $uid, data = $data, "{}", $message),
-            Level::Warning => tracing::warn!(target: "policy_log", policy = $policy, request_uid = $uid, data = $data, "{}", $message),
-            Level::Error => tracing::error!(target: "policy_log", policy = $policy, request_uid = $uid, data = $data, "{}", $message),
-        }
-    };
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Trace,
@@ -46,13 +33,13 @@ pub(super) fn entry(policy: &str, request_uid: &str, payload: &[u8], budget: &mu
         return;
     };
     match read(text) {
-        Some((level, message, data)) => at!(level, policy, request_uid, data, message),
-        None => at!(
+        Some((level, message, data)) => emit(level, policy, request_uid, &data, &message),
+        None => emit(
             Level::Warning,
             policy,
             request_uid,
             text,
-            "malformed log entry"
+            "malformed log entry",
         ),
     }
 }
@@ -75,7 +62,21 @@ pub(super) fn printed(policy: &str, request_uid: &str, stream: Stream, text: &st
         Stream::Console | Stream::Stdout => Level::Debug,
         Stream::Stderr => Level::Warning,
     };
-    at!(level, policy, request_uid, "{}", text);
+    emit(level, policy, request_uid, "{}", text);
+}
+
+/// An event at a level known only at run time.
+fn emit(level: Level, policy: &str, request_uid: &str, data: &str, message: &str) {
+    // The span is of the highest level, so that whoever sees the event sees whose it is.
+    let span = tracing::error_span!(target: "policy_log", "policy_log", policy, request_uid);
+    let _entered = span.enter();
+    match level {
+        Level::Trace => tracing::trace!(target: "policy_log", data, "{message}"),
+        Level::Debug => tracing::debug!(target: "policy_log", data, "{message}"),
+        Level::Info => tracing::info!(target: "policy_log", data, "{message}"),
+        Level::Warning => tracing::warn!(target: "policy_log", data, "{message}"),
+        Level::Error => tracing::error!(target: "policy_log", data, "{message}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The stages in their order, with everything an explanation needs kept.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use polity_core::cluster::Taint;
@@ -78,7 +79,7 @@ pub(super) fn decide<'a>(
         .ok()
         .and_then(|(rules, _)| rules.number_of_clusters);
     let outcome = Outcome {
-        n_bindings: fleet.bound_sets(placement).map_or(0, |sets| sets.len()),
+        n_bindings: fleet.bound_sets(placement).map_or(0, BTreeSet::len),
         eligible_sets: &eligible_sets,
         n_available: available.len(),
         error,

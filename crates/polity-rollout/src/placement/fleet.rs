@@ -129,7 +129,7 @@ impl Fleet {
         self.decided.get(placement).map_or(&[], Vec::as_slice)
     }
 
-    /// In how many decisions of other placements each cluster stands; the highest number is the last item.
+    /// In how many decisions of other placements each cluster stands, and the highest of these numbers.
     pub(super) fn decided_by_others(&self, placement: &PlacementKey) -> (Vec<u32>, u32) {
         let mut counts = self.n_decided.clone();
         for number in self.decided(placement) {
@@ -165,10 +165,8 @@ fn members(clusters: &[ManagedCluster], sets: Vec<ClusterSet>) -> BTreeMap<Strin
     };
     let mut members = BTreeMap::new();
     for set in sets.into_iter().chain(ClusterSet::built_in()) {
-        if !members.contains_key(&set.name) {
-            let of_set = members_of(&set);
-            members.insert(set.name, of_set);
-        }
+        let of_set = || members_of(&set);
+        members.entry(set.name.clone()).or_insert_with(of_set);
     }
     members
 }

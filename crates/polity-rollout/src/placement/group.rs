@@ -26,7 +26,7 @@ pub(super) fn divide(
     let mut rest = selected;
     for group in &rules.named {
         let is_in = |(number, _): &Selected| group.selector.matches(fleet.cluster(*number));
-        let (members, others) = rest.into_iter().partition(is_in);
+        let (members, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_in);
         cut(&mut groups, &group.name, &members, size, fleet);
         rest = others;
     }
@@ -43,7 +43,7 @@ pub(super) fn divide(
 fn cut(
     groups: &mut Vec<ScheduledGroup>,
     name: &str,
-    members: &Vec<Selected>,
+    members: &[Selected],
     size: usize,
     fleet: &Fleet,
 ) {

@@ -37,7 +37,7 @@ fn an_endless_loop_ends_at_the_deadline() {
             r#"(func (export "wapc_init") (loop $l (br $l))) ({GUEST_CALL} (i32.const 1))"#
         )),
         wapc(&format!(
-            r#"(func $s (loop $l (br $l))) (start $s) ({GUEST_CALL} (i32.const 1))"#
+            "(func $s (loop $l (br $l))) (start $s) ({GUEST_CALL} (i32.const 1))"
         )),
         wasi(r#"(func (export "_start") (loop $l (br $l)))"#),
     ] {
@@ -50,10 +50,10 @@ fn an_endless_loop_ends_at_the_deadline() {
 fn a_sleeper_wakes_at_the_deadline() {
     // One subscription of all zeros waits on the clock; its timeout is an hour.
     let module = wapc(&format!(
-        r#"({GUEST_CALL}
+        "({GUEST_CALL}
           (i64.store (i32.const 24) (i64.const 3600000000000))
           (drop (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))
-          (i32.const 1))"#
+          (i32.const 1))"
     ));
     let outcome = run_within(&module, "", Deadline::after(SOON)).0;
     assert_eq!(outcome, Err(RunError::Deadline { limit: SOON }));
@@ -86,9 +86,9 @@ fn a_memory_bomb_gets_no_more_than_its_limit() {
 #[test]
 fn a_table_bomb_gets_no_more_than_its_limit() {
     let bomb = wapc(&format!(
-        r#"(table $t 1 funcref) ({GUEST_CALL}
+        "(table $t 1 funcref) ({GUEST_CALL}
           (if (i32.eq (table.grow $t (ref.null func) (i32.const 100000000)) (i32.const -1)) (then unreachable))
-          (i32.const 1))"#
+          (i32.const 1))"
     ));
     assert!(matches!(outcome(&bomb), Err(RunError::Table { .. })));
 }
@@ -224,7 +224,8 @@ fn more_runs_than_slots_are_refused_not_queued() {
         let runs: Vec<_> = (0..6)
             .map(|_| {
                 let deadline = Deadline::after(Duration::from_millis(300));
-                scope.spawn(|| run_within(&parked, "", deadline).0)
+                let parked = &parked;
+                scope.spawn(move || run_within(parked, "", deadline).0)
             })
             .collect();
         runs.into_iter().map(|run| run.join().unwrap()).collect()

@@ -96,50 +96,45 @@ impl Ledger {
         .await;
     }
 
-    /// Everything that was seen is what the writers did: each change once and in order, none missing. The server keeps
-    /// its history through every end, so nothing is ever listed again.
+    /// Everything that was seen is what the writers did: each change once and in order, none missing.
     pub(crate) fn check(&self, histories: &Histories) {
-        let title = self.title;
-        let mut seen_of: Histories = BTreeMap::new();
-        let mut last_version = 0;
-        let seen = self.seen.lock().unwrap();
-        let n_listed = seen.iter().take_while(|seen| **seen != Seen::ListingDone);
-        for event in &seen[n_listed.count() + 1..] {
-            let Seen::Changed {
+        let outcome = compare(&self.seen.lock().unwrap(), histories);
+        outcome.unwrap_or_else(|difference| panic!("{}: {difference}", self.title));
+    }
+}
+
+/// The first difference between what was seen and what was done. The server keeps its history through every end, so
+/// nothing is ever listed again.
+fn compare(seen: &[Seen], histories: &Histories) -> Result<(), String> {
+    let mut seen_of: Histories = BTreeMap::new();
+    let mut last_version = 0;
+    let listed = seen.iter().take_while(|seen| **seen != Seen::ListingDone);
+    for event in &seen[listed.count() + 1..] {
+        match event {
+            Seen::Changed {
                 name,
                 change,
                 version,
-            } = event
-            else {
-                panic!("{title}: {event:?} after version {last_version}, where a change was due");
-            };
-            assert!(
-                *version > last_version,
-                "{title}: {event:?} after version {last_version}"
-            );
-            last_version = *version;
-            if histories.contains_key(name) {
-                seen_of
-                    .entry(name.clone())
-                    .or_default()
-                    .push(change.clone());
+            } if *version > last_version => {
+                last_version = *version;
+                let changes = seen_of.entry(name.clone()).or_default();
+                changes.push(change.clone());
             }
-        }
-        for (name, expected) in histories {
-            let seen = seen_of.remove(name).unwrap_or_default();
-            let same = seen
-                .iter()
-                .zip(expected)
-                .take_while(|(seen, expected)| seen == expected);
-            let n_same = same.count();
-            assert!(
-                seen.len() == n_same && expected.len() == n_same,
-                "{title}: after {n_same} changes to {name} it saw {:?}, not {:?}",
-                seen[n_same..].first(),
-                expected[n_same..].first(),
-            );
+            other => return Err(format!("{other:?} after version {last_version}")),
         }
     }
+    for (name, expected) in histories {
+        let seen = seen_of.remove(name).unwrap_or_default();
+        let same = seen.iter().zip(expected).take_while(|(a, b)| a == b);
+        let n_same = same.count();
+        if seen.len() > n_same || expected.len() > n_same {
+            let (seen, expected) = (seen.get(n_same), expected.get(n_same));
+            return Err(format!(
+                "after {n_same} changes to {name} it saw {seen:?}, not {expected:?}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Ledger {
@@ -185,4 +180,47 @@ pub(crate) fn token<K: Resource>(object: &K) -> String {
 pub(crate) fn version<K: Resource>(object: &K) -> u64 {
     let version = object.resource_version().unwrap_or_default();
     version.parse().expect("M2: a decimal string")
+}
+
+#[test]
+fn a_ledger_tells_what_is_missing_doubled_or_out_of_order() {
+    let put = |token: &str| Change::Put {
+        token: token.to_owned(),
+    };
+    let gone = Change::Gone {
+        uid: "u".to_owned(),
+        last: "2".to_owned(),
+    };
+    let histories = BTreeMap::from([("a".to_owned(), vec![put("1"), put("2"), gone.clone()])]);
+    let at = |version, change: &Change| Seen::Changed {
+        name: "a".to_owned(),
+        change: change.clone(),
+        version,
+    };
+    let (one, two, three) = (at(1, &put("1")), at(2, &put("2")), at(3, &gone));
+    let cases = [
+        ("all of it", vec![&one, &two, &three], true),
+        ("the first missing", vec![&two, &three], false),
+        ("one missing", vec![&one, &three], false),
+        ("the last missing", vec![&one, &two], false),
+        ("one doubled", vec![&one, &two, &two, &three], false),
+        ("out of order", vec![&two, &one, &three], false),
+        (
+            "listed anew",
+            vec![&one, &two, &Seen::Listing, &three],
+            false,
+        ),
+    ];
+    for (case, events, is_right) in cases {
+        let beginning = [Seen::Listing, Seen::ListingDone];
+        let seen: Vec<Seen> = beginning.iter().chain(events).cloned().collect();
+        assert_eq!(compare(&seen, &histories).is_ok(), is_right, "{case}");
+    }
+    let doubled = [one, two.clone(), at(4, &put("2")), at(5, &gone)];
+    let seen: Vec<Seen> = [Seen::ListingDone].into_iter().chain(doubled).collect();
+    let difference = compare(&seen, &histories).unwrap_err();
+    assert!(
+        difference.starts_with("after 2 changes to a it saw"),
+        "{difference}"
+    );
 }

@@ -15,6 +15,7 @@ mod crew;
 mod disk;
 mod election;
 mod host;
+mod informer;
 mod ledger;
 mod many;
 mod survival;

@@ -1,0 +1,285 @@
+//! How fast the attachment engine is on this machine: `cargo run --release -p polity-attach --example bench`.
+//!
+//! Each line is a name, a number and a unit, separated by tabs. The shapes are those that the engine is designed for:
+//! many listeners under many routes, a policy on each route, many ListenerSets, many routes to one Service.
+
+#![expect(clippy::print_stdout, reason = "the figures are this program's output")]
+
+use std::time::Instant;
+
+use polity_attach::{Graph, ObjectRef};
+use serde_json::{Value, json};
+
+const GATEWAY: &str = "gateway.networking.k8s.io/v1";
+
+fn main() {
+    for scale in [1, 10] {
+        let name = format!("64 listeners x {} routes", 1_000 * scale);
+        measure(
+            &name,
+            &listeners_and_routes(64, 1_000 * scale),
+            &route("r500", "g", "s500", 7),
+        );
+    }
+    for n in [5_000, 50_000] {
+        measure(
+            &format!("{n} routes, 3 policies on each"),
+            &policies_on_each(n),
+            &policy("TimeoutPolicy", "p-0-500", "HTTPRoute", "r500", 9),
+        );
+    }
+    for n_sets in [2_500, 250] {
+        let name = format!("{n_sets} ListenerSets x 16 routes");
+        let mut edited = route("r500", "g", "s500", 7);
+        edited["spec"]["parentRefs"] = json!([{"kind": "ListenerSet", "name": "set31"}]);
+        measure(&name, &listener_sets(n_sets, 16), &edited);
+    }
+    for n in [1_000, 10_000] {
+        measure(
+            &format!("{n} routes to one Service"),
+            &one_service(n),
+            &route("r500", "g", "s0", 7),
+        );
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn report(shape: &str, what: &str, value: f64, unit: &str) {
+    println!("{shape}: {what}\t{value:.3}\t{unit}");
+}
+
+/// From nothing, one edit, the answer for one object, and memory.
+fn measure(shape: &str, objects: &[Value], edited: &Value) {
+    let empty = resident();
+    let copies: Vec<Value> = objects.to_vec();
+    let loaded = resident();
+    let start = now();
+    let mut graph = Graph::of(copies);
+    report(
+        shape,
+        "from nothing",
+        start.elapsed().as_secs_f64() * 1_000.0,
+        "ms",
+    );
+    let after = resident();
+    let size = graph.size();
+    report(shape, "objects", size.objects as f64, "");
+    report(shape, "distinct stacks", size.stacks as f64, "");
+    let own = after.saturating_sub(loaded) as f64 / size.objects as f64;
+    let with_values = after.saturating_sub(empty) as f64 / size.objects as f64;
+    report(shape, "memory for each object, beside its JSON", own, "kB");
+    report(
+        shape,
+        "memory for each object, with its JSON",
+        with_values,
+        "kB",
+    );
+
+    // One object back and forth between two forms, each a real change.
+    let key = ObjectRef::of(edited).expect("the edited object has a name");
+    let original = graph
+        .object(&key)
+        .expect("the edited object is in the graph")
+        .clone();
+    let rounds = 50;
+    let start = now();
+    for _ in 0..rounds {
+        graph.apply(edited.clone());
+        graph.apply(original.clone());
+    }
+    report(
+        shape,
+        "one object edited",
+        start.elapsed().as_secs_f64() * 1_000.0 / f64::from(2 * rounds),
+        "ms",
+    );
+
+    let service = ObjectRef::new(
+        "",
+        "Service",
+        Some("infra"),
+        if shape.contains("one Service") {
+            "s0"
+        } else {
+            "s500"
+        },
+    );
+    let start = now();
+    let results = graph.effective(&service, None);
+    report(
+        shape,
+        "effective policy of a Service",
+        start.elapsed().as_secs_f64() * 1_000.0,
+        "ms",
+    );
+    assert!(!results.is_empty(), "policies reach {service}");
+    let policy = ObjectRef::new("acme.test", "TimeoutPolicy", Some("infra"), "gw");
+    let start = now();
+    let status = graph.policy_status(&policy);
+    report(
+        shape,
+        "status of the Gateway's policy",
+        start.elapsed().as_secs_f64() * 1_000.0,
+        "ms",
+    );
+    assert!(
+        status.is_some_and(|status| status.effectiveness.is_some()),
+        "{policy} acts"
+    );
+    report(
+        shape,
+        "objects it acts on",
+        graph.affects(&policy).total as f64,
+        "",
+    );
+}
+
+/// The resident memory of this process, in kB.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse().ok())
+        .unwrap_or(0);
+    pages * 4
+}
+
+fn object(api_version: &str, kind: &str, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "infra", "generation": 1}, "spec": spec})
+}
+
+fn crd(kind: &str) -> Value {
+    let stanza = json!({"type": "object", "properties": {"timeout": {"type": "string"}, "retries": {"type": "integer"}}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+           "metadata": {"name": format!("{}.acme.test", kind.to_lowercase()), "labels": {"gateway.networking.k8s.io/policy": "inherited"}},
+           "spec": {"group": "acme.test", "scope": "Namespaced", "names": {"kind": kind, "plural": kind.to_lowercase()},
+                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                        "spec": {"type": "object", "properties": {"defaults": stanza, "overrides": stanza,
+                            "targetRef": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+                        "status": {"type": "object", "properties": {"conditions": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}}]}})
+}
+
+fn policy(kind: &str, name: &str, target_kind: &str, target: &str, value: usize) -> Value {
+    let spec = json!({"targetRef": {"group": "gateway.networking.k8s.io", "kind": target_kind, "name": target},
+                      "defaults": {"timeout": format!("{value}s"), "retries": value}});
+    object("acme.test/v1", kind, name, &spec)
+}
+
+fn route(name: &str, gateway: &str, service: &str, timeout: usize) -> Value {
+    let rule = json!({"backendRefs": [{"name": service, "port": 80}], "timeouts": {"request": format!("{timeout}s")}});
+    // A second rule makes the edit one of the hierarchy, not of a value that nobody reads.
+    let rules = if timeout == 7 {
+        json!([rule, rule])
+    } else {
+        json!([rule])
+    };
+    object(
+        GATEWAY,
+        "HTTPRoute",
+        name,
+        &json!({"parentRefs": [{"name": gateway}], "rules": rules}),
+    )
+}
+
+fn service(name: &str) -> Value {
+    object("v1", "Service", name, &json!({"ports": [{"port": 80}]}))
+}
+
+fn gateway(n_listeners: usize) -> Value {
+    let listeners: Vec<Value> = (0..n_listeners)
+        .map(
+            |index| json!({"name": format!("l{index}"), "port": 8_000 + index, "protocol": "HTTP"}),
+        )
+        .collect();
+    object(
+        GATEWAY,
+        "Gateway",
+        "g",
+        &json!({"gatewayClassName": "c", "listeners": listeners,
+        "allowedListeners": {"namespaces": {"from": "Same"}}}),
+    )
+}
+
+/// Kinds, and policies on the Gateway and on every listener.
+fn base(n_listeners: usize) -> Vec<Value> {
+    let mut objects = vec![
+        crd("TimeoutPolicy"),
+        crd("RetryPolicy"),
+        crd("LimitPolicy"),
+        gateway(n_listeners),
+    ];
+    objects.push(policy("TimeoutPolicy", "gw", "Gateway", "g", 30));
+    for index in 0..n_listeners {
+        let mut policy = policy(
+            "TimeoutPolicy",
+            &format!("listener-{index}"),
+            "Gateway",
+            "g",
+            index,
+        );
+        policy["spec"]["targetRef"]["sectionName"] = json!(format!("l{index}"));
+        objects.push(policy);
+    }
+    objects
+}
+
+fn listeners_and_routes(n_listeners: usize, n_routes: usize) -> Vec<Value> {
+    let mut objects = base(n_listeners);
+    for index in 0..n_routes {
+        objects.push(route(&format!("r{index}"), "g", &format!("s{index}"), 5));
+        objects.push(service(&format!("s{index}")));
+    }
+    objects
+}
+
+fn policies_on_each(n_routes: usize) -> Vec<Value> {
+    let mut objects = base(1);
+    for index in 0..n_routes {
+        objects.push(route(&format!("r{index}"), "g", &format!("s{index}"), 5));
+        objects.push(service(&format!("s{index}")));
+        for (number, kind) in ["TimeoutPolicy", "RetryPolicy", "LimitPolicy"]
+            .into_iter()
+            .enumerate()
+        {
+            objects.push(policy(
+                kind,
+                &format!("p-{number}-{index}"),
+                "HTTPRoute",
+                &format!("r{index}"),
+                index % 60,
+            ));
+        }
+    }
+    objects
+}
+
+fn listener_sets(n_sets: usize, routes_each: usize) -> Vec<Value> {
+    let mut objects = base(1);
+    for set in 0..n_sets {
+        let spec = json!({"parentRef": {"name": "g"}, "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]});
+        objects.push(object(GATEWAY, "ListenerSet", &format!("set{set}"), &spec));
+        for index in 0..routes_each {
+            let number = set * routes_each + index;
+            let mut route = route(&format!("r{number}"), "g", &format!("s{number}"), 5);
+            route["spec"]["parentRefs"] =
+                json!([{"kind": "ListenerSet", "name": format!("set{set}")}]);
+            objects.push(route);
+            objects.push(service(&format!("s{number}")));
+        }
+    }
+    objects
+}
+
+fn one_service(n_routes: usize) -> Vec<Value> {
+    let mut objects = base(1);
+    objects.push(service("s0"));
+    for index in 0..n_routes {
+        objects.push(route(&format!("r{index}"), "g", "s0", 5));
+    }
+    objects
+}

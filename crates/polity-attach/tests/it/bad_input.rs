@@ -1,0 +1,219 @@
+//! Input that nobody would write, or only with intent: a clear word each, never a panic, never an endless walk.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::world::{World, body, crd, policy, reference, status, value};
+
+#[test]
+fn a_policy_that_targets_itself_is_invalid() {
+    let graph = World::new()
+        .policy(
+            "K",
+            "p",
+            1,
+            &["TimeoutPolicy/p"],
+            json!({"defaults": {"retries": 1}}),
+        )
+        .graph();
+    assert_eq!(status(&graph, "TimeoutPolicy/p"), "Invalid");
+}
+
+#[test]
+fn ten_thousand_policies_on_one_target() {
+    let mut world = World::new().chain();
+    for index in 0..10_000 {
+        world = world.policy(
+            "K",
+            &format!("p{index:05}"),
+            1,
+            &["G"],
+            json!({"defaults": {"limit": index}}),
+        );
+    }
+    let mut graph = world.graph();
+    assert_eq!(value(&graph, "HTTPRoute/r", None), json!({"limit": 0}));
+    assert_eq!(
+        status(&graph, "TimeoutPolicy/p09999"),
+        "Accepted overridden"
+    );
+    let message = graph
+        .policy_status(&reference("TimeoutPolicy/p09999"))
+        .unwrap();
+    assert_eq!(message.beaten_by.len(), 1);
+    graph.delete(&reference("TimeoutPolicy/p00000"));
+    assert_eq!(value(&graph, "HTTPRoute/r", None), json!({"limit": 1}));
+}
+
+#[test]
+fn a_crd_that_is_no_crd_and_schemas_that_are_none() {
+    for broken in [
+        json!({"spec": null}),
+        json!({"spec": {"group": 5, "names": []}}),
+        json!({"spec": {"group": "acme.test", "names": {"kind": "TimeoutPolicy"}, "versions": "many"}}),
+        json!({"spec": {"group": "acme.test", "names": {"kind": "TimeoutPolicy"}, "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"type": 7}}}]}}),
+    ] {
+        let mut crd = broken;
+        crd["apiVersion"] = json!("apiextensions.k8s.io/v1");
+        crd["kind"] = json!("CustomResourceDefinition");
+        crd["metadata"] =
+            json!({"name": "x", "labels": {"gateway.networking.k8s.io/policy": "inherited"}});
+        let graph = World::default()
+            .with(crd)
+            .chain()
+            .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
+            .graph();
+        graph.issues();
+        graph.explain(&reference("HTTPRoute/r"), None, jiff::Timestamp::UNIX_EPOCH);
+    }
+}
+
+#[test]
+fn both_spellings_of_two_stanzas() {
+    let spec = json!({"defaults": {"retries": 1}, "default": {"limit": 1}, "overrides": {"max": 1}, "override": {"rate": 1}});
+    let graph = World::new()
+        .chain()
+        .policy("K", "p", 1, &["G"], spec)
+        .graph();
+    assert_eq!(status(&graph, "TimeoutPolicy/p"), "Invalid");
+    let said = graph.policy_status(&reference("TimeoutPolicy/p")).unwrap();
+    let message = &said.ancestors[0].condition("Accepted").unwrap().message;
+    assert!(
+        message.contains("defaults") && message.contains("both set"),
+        "{message}"
+    );
+}
+
+#[test]
+fn deep_and_huge_specs() {
+    let mut kind = crd("TimeoutPolicy", "Namespaced", "inherited", &body());
+    kind["spec"]["versions"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("schema");
+    let mut deep = json!(1);
+    for _ in 0..120 {
+        deep = json!({ "a": deep });
+    }
+    let wide: serde_json::Map<String, Value> = (0..50_000)
+        .map(|index| (format!("f{index}"), json!(index)))
+        .collect();
+    let graph = World::default()
+        .with(kind)
+        .chain()
+        .policy("K", "deep", 1, &["G"], json!({"defaults": {"deep": deep}}))
+        .policy("K", "wide", 1, &["G"], json!({"overrides": wide}))
+        .graph();
+    let held = value(&graph, "HTTPRoute/r", None);
+    assert_eq!(held.as_object().unwrap().len(), 50_001);
+    let published = graph.effective_policy(Some("infra"), "r").unwrap();
+    assert!(published.to_string().len() <= 512 * 1024);
+    assert_eq!(published["truncated"], true);
+    assert!(published["policies"][0]["objects"].is_array(), "names stay");
+}
+
+#[test]
+fn thousands_of_listeners_rules_and_long_chains_of_owners() {
+    let listeners: Vec<String> = (0..500).map(|index| format!("l{index}")).collect();
+    let listeners: Vec<&str> = listeners.iter().map(String::as_str).collect();
+    let mut world = World::new()
+        .class()
+        .gateway("g", &listeners)
+        .route("r", &["g"], &[("-", &["s"]), ("same", &["s"]), ("same", &["s"])])
+        .service("s", &["web", "web"])
+        .config(json!({"kinds": [{"group": "acme.test", "kind": "HealthPolicy", "class": "Inherited", "hierarchy": "owners"}]}))
+        .policy("H", "top", 1, &["Pod/p0"], json!({"retries": 1}))
+        .policy("K", "gw", 1, &["G"], json!({"defaults": {"retries": 1}}));
+    for index in 0..3_000 {
+        let mut pod = World::default()
+            .object("v1", "Pod", &format!("p{index}"), json!({}))
+            .objects
+            .remove(0);
+        if index > 0 {
+            pod["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "v1", "kind": "Pod", "name": format!("p{}", index - 1)}]);
+        }
+        world = world.with(pod);
+    }
+    let graph = world.graph();
+    assert_eq!(value(&graph, "Pod/p2999", None), json!({"retries": 1}));
+    assert_eq!(
+        graph.affects(&reference("TimeoutPolicy/gw")).total,
+        3,
+        "gateway, route and service"
+    );
+}
+
+/// Any JSON, of the shapes that are most likely to hurt.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z*./#é]{0,6}".prop_map(Value::from),
+        prop_oneof![
+            Just("Gateway"),
+            Just("HTTPRoute"),
+            Just("Service"),
+            Just("g"),
+            Just("s"),
+            Just("infra")
+        ]
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 5, |inner| {
+        let name = prop_oneof![
+            Just("spec"),
+            Just("targetRef"),
+            Just("targetRefs"),
+            Just("kind"),
+            Just("name"),
+            Just("namespace"),
+            Just("group"),
+            Just("defaults"),
+            Just("overrides"),
+            Just("listeners"),
+            Just("parentRefs"),
+            Just("rules"),
+            Just("backendRefs"),
+            Just("metadata"),
+            Just("status"),
+            Just("ancestors"),
+            Just("ownerReferences"),
+            Just("labels"),
+            Just("sectionName"),
+        ];
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map(name.prop_map(str::to_owned), inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_that_is_json_makes_it_panic(spec in any_json(), status in any_json(), labels in any_json()) {
+        let mut graph = World::new().chain().graph();
+        for (api_version, kind) in [
+            ("acme.test/v1", "TimeoutPolicy"), ("acme.test/v1", "HealthPolicy"), ("gateway.networking.k8s.io/v1", "Gateway"),
+            ("gateway.networking.k8s.io/v1", "HTTPRoute"), ("gateway.networking.k8s.io/v1", "ListenerSet"), ("v1", "Service"),
+            ("gateway.networking.k8s.io/v1", "ReferenceGrant"), ("polity.dev/v1alpha1", "AttachmentConfig"), ("v1", "Namespace"),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        ] {
+            let object = json!({"apiVersion": api_version, "kind": kind,
+                "metadata": {"name": "g", "namespace": "infra", "labels": labels, "generation": labels},
+                "spec": spec, "status": status});
+            graph.apply(object);
+        }
+        graph.apply(policy("K", "p", 1, &["G"], json!({"defaults": spec})));
+        graph.issues();
+        graph.topology(None, None).to_dot();
+        for (object, _) in graph.objects() {
+            graph.explain(object, None, jiff::Timestamp::UNIX_EPOCH);
+            graph.effective_policy(object.namespace.as_deref(), &object.name);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The attachment engine by its contract: the worked cases, the traps, hierarchies, what is published, bad input, real
+//! Gateway API objects, and histories.
+
+mod bad_input;
+mod cases;
+mod gateway_api;
+mod hierarchies;
+mod history;
+mod kinds;
+mod published;
+mod traps;
+mod world;

@@ -1,0 +1,267 @@
+//! The traps of section 11, one test each. Traps 2, 6, 7, 8, 9 and 12 also stand where their subject is tested.
+
+use polity_attach::Graph;
+use serde_json::json;
+
+use crate::world::{World, check_status, policy, reference, results, status, value};
+
+#[test]
+fn trap_1_spellings_of_labels_stanzas_and_groups() {
+    // Labels and stanzas: kinds::a9 and kinds::a14. A group that is "" and one that is unset mean the core group in a
+    // target, but an unset group in a parentRef means Gateway API.
+    let graph = World::new()
+        .chain()
+        .object(
+            "gateway.networking.k8s.io/v1",
+            "HTTPRoute",
+            "r2",
+            json!({"parentRefs": [{"name": "g", "group": "", "kind": "Gateway"}], "rules": []}),
+        )
+        .policy("K", "gw", 1, &["G"], json!({"defaults": {"retries": 1}}))
+        .graph();
+    assert_eq!(
+        value(&graph, "HTTPRoute/r2", None),
+        json!({}),
+        "Gateway of the core group is no Gateway"
+    );
+}
+
+#[test]
+fn trap_3_trap_11_ties_of_one_second_are_decided_by_the_joined_name() {
+    // `a-b/c` sorts before `a/z`, because `-` comes before `/`.
+    let with_targets = |namespace: &str, name: &str, limit: i64| {
+        let mut policy = policy(
+            "K",
+            &format!("{namespace}/{name}"),
+            1,
+            &["Gateway/infra/g"],
+            json!({"overrides": {"limit": limit}}),
+        );
+        policy["metadata"]["uid"] = json!(name);
+        policy
+    };
+    let grant = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
+        "metadata": {"name": "g", "namespace": "infra"},
+        "spec": {"from": [{"group": "acme.test", "kind": "TimeoutPolicy", "namespace": "a"},
+                          {"group": "acme.test", "kind": "TimeoutPolicy", "namespace": "a-b"}],
+                 "to": [{"group": "gateway.networking.k8s.io", "kind": "Gateway"}]}});
+    let graph = World::new()
+        .chain()
+        .with(grant)
+        .with(with_targets("a", "z", 1))
+        .with(with_targets("a-b", "c", 2))
+        .graph();
+    assert_eq!(value(&graph, "HTTPRoute/r", None), json!({"limit": 2}));
+}
+
+#[test]
+fn trap_4_trap_5_the_older_one_wins_at_one_level_overrides_and_defaults_alike() {
+    for stanza in ["overrides", "defaults"] {
+        let spec = |limit: i64| {
+            let mut spec = json!({});
+            spec[stanza] = json!({"limit": limit});
+            spec
+        };
+        let graph = World::new()
+            .chain()
+            .policy("K", "a-new", 2, &["G"], spec(1))
+            .policy("K", "z-old", 1, &["G"], spec(2))
+            .graph();
+        assert_eq!(
+            value(&graph, "HTTPRoute/r", None),
+            json!({"limit": 2}),
+            "{stanza}"
+        );
+    }
+}
+
+#[test]
+fn trap_6_a_section_owns_everything_for_direct_kinds_and_merges_for_inherited_ones() {
+    let world = |kind: &str| {
+        World::new()
+            .service("s", &["web", "admin"])
+            .policy(
+                kind,
+                "a",
+                1,
+                &["Service/s"],
+                json!({"path": "/ok", "port": 81}),
+            )
+            .policy(kind, "b", 2, &["Service/s#admin"], json!({"path": "/adm"}))
+            .graph()
+    };
+    assert_eq!(
+        value(&world("H"), "Service/s#admin", None),
+        json!({"path": "/adm"})
+    );
+    assert_eq!(
+        value(&world("K"), "Service/s#admin", None),
+        json!({"path": "/adm", "port": 81})
+    );
+}
+
+#[test]
+fn trap_7_renaming_a_rule_detaches_its_policies() {
+    let world = World::new().class().gateway("g", &["http"]).policy(
+        "K",
+        "p",
+        1,
+        &["R#admin"],
+        json!({"defaults": {"rate": 5}}),
+    );
+    let mut graph = world.clone().route("r", &["g"], &[("admin", &[])]).graph();
+    check_status(&graph, &[("TimeoutPolicy/p", "Accepted full")]);
+    graph.apply(
+        World::default()
+            .route("r", &["g"], &[("boss", &[])])
+            .objects
+            .remove(0),
+    );
+    check_status(&graph, &[("TimeoutPolicy/p", "TargetNotFound")]);
+    graph.apply(
+        World::default()
+            .route("r", &["g"], &[("-", &[])])
+            .objects
+            .remove(0),
+    );
+    check_status(&graph, &[("TimeoutPolicy/p", "TargetNotFound")]);
+    let mut positional = policy("K", "p", 1, &["R#rule-1"], json!({"defaults": {"rate": 5}}));
+    positional["metadata"]["generation"] = json!(2);
+    graph.apply(positional);
+    assert_eq!(
+        status(&graph, "TimeoutPolicy/p"),
+        "TargetNotFound",
+        "a place is no name"
+    );
+}
+
+#[test]
+fn trap_8_every_policy_of_a_managed_kind_has_a_status() {
+    for targets in [&["G"][..], &["Gateway/nope"], &["Widget.acme.test/x"], &[]] {
+        let graph = World::new()
+            .chain()
+            .policy("K", "p", 1, targets, json!({"defaults": {"rate": 5}}))
+            .graph();
+        assert!(
+            !graph
+                .policy_status(&reference("TimeoutPolicy/p"))
+                .unwrap()
+                .ancestors
+                .is_empty(),
+            "{targets:?}"
+        );
+    }
+}
+
+#[test]
+fn trap_10_a_service_that_is_parent_and_backend_makes_no_loop() {
+    let graph = World::new()
+        .service("s", &[])
+        .object(
+            "gateway.networking.k8s.io/v1",
+            "HTTPRoute",
+            "r",
+            json!({"parentRefs": [{"group": "", "kind": "Service", "name": "s"}],
+                       "rules": [{"backendRefs": [{"name": "s", "port": 80}]}]}),
+        )
+        .policy("K", "p", 1, &["S"], json!({"defaults": {"rate": 5}}))
+        .policy("K", "rt", 1, &["R"], json!({"defaults": {"rate": 7}}))
+        .graph();
+    assert_eq!(value(&graph, "HTTPRoute/r", None), json!({"rate": 7}));
+    let all = results(&graph, "Service/s", Some("HTTPRoute/r"));
+    assert_eq!(
+        all[0].values,
+        json!({"rate": 7}),
+        "the Service counts once, at its highest place"
+    );
+}
+
+#[test]
+fn trap_13_without_creation_time_all_tie_and_a_new_one_is_newest() {
+    let bare = |name: &str, limit: i64| {
+        let mut policy = policy("K", name, 1, &["G"], json!({"defaults": {"limit": limit}}));
+        policy["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("creationTimestamp");
+        policy
+    };
+    let graph = World::new()
+        .chain()
+        .with(bare("b", 1))
+        .with(bare("a", 2))
+        .graph();
+    assert_eq!(
+        value(&graph, "HTTPRoute/r", None),
+        json!({"limit": 2}),
+        "files fall to the name"
+    );
+    let graph = World::new()
+        .chain()
+        .with(bare("a", 1))
+        .policy("K", "z", 59, &["G"], json!({"defaults": {"limit": 3}}))
+        .graph();
+    assert_eq!(
+        value(&graph, "HTTPRoute/r", None),
+        json!({"limit": 3}),
+        "what exists is older than what does not"
+    );
+}
+
+#[test]
+fn trap_14_a_kind_reaches_classes_by_its_cluster_scoped_twin() {
+    let graph = World::new()
+        .chain()
+        .policy("K", "/c", 1, &["C"], json!({"defaults": {"retries": 1}}))
+        .policy("K", "ns", 1, &["C"], json!({"defaults": {"retries": 2}}))
+        .graph();
+    check_status(
+        &graph,
+        &[
+            ("ClusterTimeoutPolicy/c", "Accepted full"),
+            ("TimeoutPolicy/ns", "Invalid"),
+        ],
+    );
+    let resultant = &results(&graph, "HTTPRoute/r", None)[0];
+    assert_eq!(
+        resultant.kind, "TimeoutPolicy",
+        "rendered as the namespaced kind of the group"
+    );
+}
+
+#[test]
+fn b1_equal_values_are_no_conflict() {
+    let graph: Graph = World::new()
+        .chain()
+        .service("t", &[])
+        .policy("K", "gw", 1, &["G"], json!({"defaults": {"timeout": "5s"}}))
+        .policy("K", "rt", 1, &["R"], json!({"defaults": {"timeout": "5s"}}))
+        .policy("H", "a", 1, &["Service/t"], json!({"path": "/ok"}))
+        .policy(
+            "H",
+            "b",
+            2,
+            &["Service/t"],
+            json!({"path": "/ok", "port": 81}),
+        )
+        .graph();
+    check_status(
+        &graph,
+        &[
+            ("TimeoutPolicy/gw", "Accepted full"),
+            ("TimeoutPolicy/rt", "Accepted full"),
+            ("HealthPolicy/a", "Accepted full"),
+            ("HealthPolicy/b", "Accepted full"),
+        ],
+    );
+}
+
+#[test]
+fn b5_foo_bar_beats_foo_baz() {
+    let graph = World::new()
+        .chain()
+        .policy("K", "baz", 1, &["G"], json!({"overrides": {"limit": 1}}))
+        .policy("K", "bar", 1, &["G"], json!({"overrides": {"limit": 2}}))
+        .graph();
+    assert_eq!(value(&graph, "HTTPRoute/r", None), json!({"limit": 2}));
+}

@@ -1,0 +1,34 @@
+//! `polity report`: what policies say about the objects of a cluster, or of files.
+
+mod csv;
+mod gather;
+mod html;
+mod rows;
+mod sarif;
+mod table;
+mod view;
+
+use crate::exit::Exit;
+
+/// Read policy reports
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    #[command(subcommand)]
+    command: ReportCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ReportCommand {
+    View(view::ViewArgs),
+}
+
+impl ReportArgs {
+    pub async fn run(self) -> anyhow::Result<Exit> {
+        match self.command {
+            ReportCommand::View(args) => args.run().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

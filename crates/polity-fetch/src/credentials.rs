@@ -1,0 +1,121 @@
+//! Registry credentials from a docker `config.json`, credential helpers included.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use docker_credential::{CredentialRetrievalError, DockerCredential};
+use oci_client::secrets::RegistryAuth;
+
+/// Where credentials are looked up.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    config: Option<PathBuf>,
+}
+
+impl Credentials {
+    /// Nobody's: every registry is asked as a stranger.
+    pub fn anonymous() -> Self {
+        Self::default()
+    }
+
+    /// Those of `config.json` in a directory.
+    pub fn from_directory(directory: &Path) -> Self {
+        Self {
+            config: Some(directory.join("config.json")),
+        }
+    }
+
+    /// The credentials for a registry; a stranger's where there are none, or none that can be used.
+    pub(crate) fn for_host(&self, host: &str) -> RegistryAuth {
+        let Some(config) = &self.config else {
+            return RegistryAuth::Anonymous;
+        };
+        for key in lookup_keys(host) {
+            let Ok(file) = File::open(config) else {
+                return RegistryAuth::Anonymous;
+            };
+            match docker_credential::get_credential_from_reader(file, &key) {
+                Ok(DockerCredential::UsernamePassword(user, password)) => {
+                    return RegistryAuth::Basic(user, password);
+                }
+                Ok(DockerCredential::IdentityToken(_)) => {
+                    tracing::warn!(
+                        host,
+                        "identity tokens are not supported, asking anonymously"
+                    );
+                    return RegistryAuth::Anonymous;
+                }
+                Err(
+                    CredentialRetrievalError::NoCredentialConfigured
+                    | CredentialRetrievalError::ConfigNotFound,
+                ) => {}
+                // The helper's output may hold a secret: its failure is named, its words are not.
+                Err(CredentialRetrievalError::HelperFailure { helper, .. }) => {
+                    tracing::warn!(host, helper, "the credential helper failed");
+                }
+                Err(error) => {
+                    tracing::warn!(host, error = %error, "the docker configuration cannot be used");
+                }
+            }
+        }
+        RegistryAuth::Anonymous
+    }
+}
+
+/// What a registry may be called in the file.
+fn lookup_keys(host: &str) -> Vec<String> {
+    let mut keys = vec![
+        host.to_owned(),
+        format!("https://{host}"),
+        format!("https://{host}/v1/"),
+        format!("https://{host}/v2/"),
+    ];
+    if host == "docker.io" || host == "index.docker.io" || host == "registry-1.docker.io" {
+        keys.push("https://index.docker.io/v1/".to_owned());
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auth(config: &str, host: &str) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("config.json"), config).unwrap();
+        match Credentials::from_directory(directory.path()).for_host(host) {
+            RegistryAuth::Basic(user, password) => format!("{user}:{password}"),
+            RegistryAuth::Anonymous => "anonymous".to_owned(),
+            RegistryAuth::Bearer(_) => "bearer".to_owned(),
+        }
+    }
+
+    #[test]
+    fn entries_are_found_under_every_spelling() {
+        // user:pass
+        for key in ["h:5000", "https://h:5000", "https://h:5000/v1/"] {
+            let config = format!(r#"{{"auths":{{"{key}":{{"auth":"dXNlcjpwYXNz"}}}}}}"#);
+            assert_eq!(auth(&config, "h:5000"), "user:pass", "{key}");
+        }
+        let config = r#"{"auths":{"https://index.docker.io/v1/":{"username":"u","password":"p"}}}"#;
+        assert_eq!(auth(config, "docker.io"), "u:p");
+    }
+
+    #[test]
+    fn what_cannot_be_used_leaves_a_stranger() {
+        for config in [
+            "{}",
+            "not json",
+            r#"{"auths":{"other":{"auth":"dXNlcjpwYXNz"}}}"#,
+            r#"{"auths":{"h":{"auth":"!!!"}}}"#,
+            r#"{"auths":{"h":{"identitytoken":"t"}}}"#,
+            r#"{"credHelpers":{"h":"no-such-helper"}}"#,
+        ] {
+            assert_eq!(auth(config, "h"), "anonymous", "{config}");
+        }
+        assert!(matches!(
+            Credentials::anonymous().for_host("h"),
+            RegistryAuth::Anonymous
+        ));
+    }
+}

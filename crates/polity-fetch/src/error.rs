@@ -1,0 +1,80 @@
+//! What goes wrong between a reference and a module on this machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::digest::Digest;
+use crate::sources::SourcesError;
+
+/// Why a module could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    #[error("cannot reach {host}: {reason}")]
+    Unreachable { host: String, reason: String },
+    #[error("{host} answered {status}{}", words(message))]
+    Refused {
+        host: String,
+        status: u16,
+        /// The registry's own words, shortened; never a body.
+        message: String,
+    },
+    #[error("{host} asks for other credentials{}", words(message))]
+    Unauthorized { host: String, message: String },
+    #[error("{host} sent the download elsewhere: {reason}")]
+    Redirected { host: String, reason: String },
+    #[error("{uri} is not a policy module: {reason}")]
+    NotAModule { uri: String, reason: String },
+    #[error("{uri} has digest {actual}, not {expected}")]
+    WrongDigest {
+        uri: String,
+        expected: String,
+        actual: String,
+    },
+    #[error("{uri} is larger than the limit of {limit} bytes")]
+    TooLarge { uri: String, limit: u64 },
+    #[error("{uri} did not arrive within {limit:?}")]
+    TimedOut { uri: String, limit: Duration },
+    #[error("cannot read {}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Sources(#[from] SourcesError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a module could not be published.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    #[error("a module is pushed to a registry, not to {uri}")]
+    NotARegistry { uri: String },
+    #[error("a module is pushed to a tag: {uri} names a digest")]
+    NotATag { uri: String },
+    #[error(transparent)]
+    Failed(#[from] FetchError),
+}
+
+/// Why the local store could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("cannot {doing} {}", path.display())]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{digest} is not in the store")]
+    Missing { digest: Digest },
+}
+
+fn words(message: &str) -> String {
+    if message.is_empty() {
+        String::new()
+    } else {
+        format!(": {message}")
+    }
+}

@@ -1,0 +1,296 @@
+//! From a reference to a module: look into the store, ask the server, check, keep.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::credentials::Credentials;
+use crate::digest::Digest;
+use crate::error::{FetchError, PushError, StoreError};
+use crate::http;
+use crate::registry::{self, Pushed};
+use crate::sources::Sources;
+use crate::store::{LocalStore, Record};
+use crate::transport;
+use crate::uri::{ModuleUri, RegistryUri};
+
+/// The first bytes of every Wasm module.
+const MAGIC: &[u8] = b"\0asm";
+
+/// How long and how much a download may take.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The largest module.
+    pub module_bytes: u64,
+    /// To a connection.
+    pub connect: Duration,
+    /// Between two pieces of an answer.
+    pub idle: Duration,
+    /// From the first question to the last byte.
+    pub total: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            module_bytes: 128 << 20,
+            connect: Duration::from_secs(10),
+            idle: Duration::from_secs(20),
+            total: Duration::from_mins(1),
+        }
+    }
+}
+
+/// Told how a download goes on; both calls may be ignored.
+pub trait Progress: Send + Sync {
+    /// The content begins, with so many bytes if that is known.
+    fn starts(&self, bytes: Option<u64>) {
+        let _ = bytes;
+    }
+
+    /// So many bytes are here.
+    fn advances(&self, bytes: u64) {
+        let _ = bytes;
+    }
+}
+
+impl Progress for () {}
+
+/// Where a module was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing was downloaded.
+    Store,
+    Downloaded,
+}
+
+/// A module on this machine.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    pub bytes: Arc<[u8]>,
+    /// The digest of the bytes.
+    pub digest: Digest,
+    /// The digest of the manifest, for modules from a registry.
+    pub manifest: Option<Digest>,
+    pub origin: Origin,
+}
+
+/// Gets modules, each at most once.
+#[derive(Debug, Clone)]
+pub struct Fetcher {
+    pub sources: Sources,
+    pub credentials: Credentials,
+    pub store: LocalStore,
+    pub limits: Limits,
+}
+
+impl Fetcher {
+    /// Gets a module. The store is used where what it has cannot have changed: a digest, a tag other than
+    /// `latest`; a module that changed on disk is fetched again.
+    pub async fn fetch(
+        &self,
+        uri: &ModuleUri,
+        now: Timestamp,
+        progress: &dyn Progress,
+    ) -> Result<Fetched, FetchError> {
+        if let ModuleUri::File(path) = uri {
+            return self.read(uri, path);
+        }
+        if let Some(stored) = self.stored(uri)? {
+            return Ok(stored);
+        }
+        self.download(uri, now, progress).await
+    }
+
+    /// Gets a module from its server, whatever the store has.
+    pub async fn download(
+        &self,
+        uri: &ModuleUri,
+        now: Timestamp,
+        progress: &dyn Progress,
+    ) -> Result<Fetched, FetchError> {
+        let asked = async {
+            match uri {
+                ModuleUri::File(path) => self.read(uri, path),
+                ModuleUri::Registry(registry) => self.pull(uri, registry, now, progress).await,
+                ModuleUri::Web(url) => {
+                    let host = uri.host().unwrap_or_default();
+                    let ways = transport::ways(&self.sources, &host);
+                    let bytes = transport::first(ways, |way| {
+                        http::download(url, &host, way, &self.sources, &self.limits, progress)
+                    })
+                    .await?;
+                    self.keep(uri, bytes, None, now)
+                }
+            }
+        };
+        tokio::time::timeout(self.limits.total, asked)
+            .await
+            .unwrap_or_else(|_| {
+                Err(FetchError::TimedOut {
+                    uri: uri.to_string(),
+                    limit: self.limits.total,
+                })
+            })
+    }
+
+    /// Publishes a module under a tag of a registry.
+    pub async fn push(
+        &self,
+        uri: &ModuleUri,
+        module: &[u8],
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Pushed, PushError> {
+        let ModuleUri::Registry(registry) = uri else {
+            return Err(PushError::NotARegistry {
+                uri: uri.to_string(),
+            });
+        };
+        if !registry.can_move() {
+            return Err(PushError::NotATag {
+                uri: uri.to_string(),
+            });
+        }
+        check_magic(uri, module)?;
+        let pushed = registry::with(
+            registry,
+            &self.sources,
+            &self.credentials,
+            &self.limits,
+            |client| async move { client.push(module.to_vec(), annotations).await },
+        );
+        Ok(pushed.await?)
+    }
+
+    /// The digest of the manifest that a reference stands for now.
+    pub async fn resolve(&self, registry: &RegistryUri) -> Result<Digest, FetchError> {
+        let (sources, credentials) = (&self.sources, &self.credentials);
+        registry::with(
+            registry,
+            sources,
+            credentials,
+            &self.limits,
+            |client| async move { Ok(client.resolve().await?.manifest) },
+        )
+        .await
+    }
+
+    async fn pull(
+        &self,
+        uri: &ModuleUri,
+        registry: &RegistryUri,
+        now: Timestamp,
+        progress: &dyn Progress,
+    ) -> Result<Fetched, FetchError> {
+        let (sources, credentials) = (&self.sources, &self.credentials);
+        registry::with(
+            registry,
+            sources,
+            credentials,
+            &self.limits,
+            |client| async move {
+                let artifact = client.resolve().await?;
+                // A moved tag often stands for a module that is here already.
+                if let Some(bytes) = self.store.read(&artifact.module)? {
+                    self.store
+                        .record(uri, &record(&artifact.module, Some(artifact.manifest), now))?;
+                    return Ok(Fetched {
+                        digest: artifact.module,
+                        bytes: bytes.into(),
+                        manifest: Some(artifact.manifest),
+                        origin: Origin::Store,
+                    });
+                }
+                let bytes = client.module(&artifact, progress).await?;
+                self.keep(uri, bytes, Some(artifact.manifest), now)
+            },
+        )
+        .await
+    }
+
+    fn stored(&self, uri: &ModuleUri) -> Result<Option<Fetched>, StoreError> {
+        let may_have_moved = match uri {
+            ModuleUri::Registry(registry) => {
+                registry.can_move() && registry.tag_or_latest() == "latest"
+            }
+            ModuleUri::Web(_) | ModuleUri::File(_) => false,
+        };
+        if may_have_moved {
+            return Ok(None);
+        }
+        let Some(record) = self.store.recorded(uri)? else {
+            return Ok(None);
+        };
+        let Some(bytes) = self.store.read(&record.module)? else {
+            return Ok(None);
+        };
+        Ok(Some(Fetched {
+            digest: record.module,
+            bytes: bytes.into(),
+            manifest: record.manifest,
+            origin: Origin::Store,
+        }))
+    }
+
+    fn keep(
+        &self,
+        uri: &ModuleUri,
+        bytes: Vec<u8>,
+        manifest: Option<Digest>,
+        now: Timestamp,
+    ) -> Result<Fetched, FetchError> {
+        check_magic(uri, &bytes)?;
+        let digest = Digest::of(&bytes);
+        self.store.write(&digest, &bytes)?;
+        self.store.record(uri, &record(&digest, manifest, now))?;
+        Ok(Fetched {
+            bytes: bytes.into(),
+            digest,
+            manifest,
+            origin: Origin::Downloaded,
+        })
+    }
+
+    fn read(&self, uri: &ModuleUri, path: &Path) -> Result<Fetched, FetchError> {
+        let file_error = |source| FetchError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let length = std::fs::metadata(path).map_err(file_error)?.len();
+        if length > self.limits.module_bytes {
+            return Err(FetchError::TooLarge {
+                uri: uri.to_string(),
+                limit: self.limits.module_bytes,
+            });
+        }
+        let bytes = std::fs::read(path).map_err(file_error)?;
+        check_magic(uri, &bytes)?;
+        Ok(Fetched {
+            digest: Digest::of(&bytes),
+            bytes: bytes.into(),
+            manifest: None,
+            origin: Origin::Store,
+        })
+    }
+}
+
+fn record(module: &Digest, manifest: Option<Digest>, now: Timestamp) -> Record {
+    Record {
+        module: *module,
+        manifest,
+        fetched: now,
+    }
+}
+
+fn check_magic(uri: &ModuleUri, bytes: &[u8]) -> Result<(), FetchError> {
+    if bytes.starts_with(MAGIC) {
+        return Ok(());
+    }
+    Err(FetchError::NotAModule {
+        uri: uri.to_string(),
+        reason: "it does not begin like a Wasm module".to_owned(),
+    })
+}

@@ -1,0 +1,25 @@
+//! Gets policy modules from registries, web servers and files, checks that they are what was asked for, and keeps
+//! them in a local store, compiled form included.
+//!
+//! A tag is never trusted: it is resolved to a digest, and content is kept by its digest. What a server says in an
+//! error reaches the user; what it sends as a body never does.
+
+mod credentials;
+mod digest;
+mod error;
+mod fetcher;
+mod http;
+mod registry;
+mod sources;
+mod store;
+mod transport;
+mod uri;
+
+pub use credentials::Credentials;
+pub use digest::{Digest, DigestError};
+pub use error::{FetchError, PushError, StoreError};
+pub use fetcher::{Fetched, Fetcher, Limits, Origin, Progress};
+pub use registry::{Artifact, Pushed};
+pub use sources::{Authority, Proxies, Sources, SourcesError};
+pub use store::{CompiledKey, LocalStore, Stored};
+pub use uri::{ModuleUri, RegistryUri, UriError};

@@ -1,0 +1,119 @@
+//! In which ways a host is asked, one after the other: verified TLS, and for hosts the user calls insecure also TLS
+//! without verification and no TLS at all.
+
+use std::error::Error;
+use std::future::Future;
+
+use crate::error::FetchError;
+use crate::sources::Sources;
+
+/// How a connection is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Https,
+    UnverifiedHttps,
+    Http,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Https => "over TLS",
+            Self::UnverifiedHttps => "over TLS without verification",
+            Self::Http => "without TLS",
+        }
+    }
+}
+
+/// The ways to try for a host, in their order.
+pub(crate) fn ways(sources: &Sources, host: &str) -> &'static [Way] {
+    if sources.is_insecure(host) {
+        &[Way::Https, Way::UnverifiedHttps, Way::Http]
+    } else {
+        &[Way::Https]
+    }
+}
+
+/// Tries each way until one reaches the host. An answer ends the search, whatever it says.
+pub(crate) async fn first<T, F>(
+    ways: &[Way],
+    mut attempt: impl FnMut(Way) -> F,
+) -> Result<T, FetchError>
+where
+    F: Future<Output = Result<T, FetchError>>,
+{
+    let mut reasons: Vec<(Way, String)> = Vec::new();
+    let mut asked = String::new();
+    for way in ways {
+        match attempt(*way).await {
+            Err(FetchError::Unreachable { host, reason }) => {
+                asked = host;
+                reasons.push((*way, reason));
+            }
+            answered => return answered,
+        }
+    }
+    Err(FetchError::Unreachable {
+        host: asked,
+        reason: together(reasons),
+    })
+}
+
+/// The reasons of all ways, or the one they share.
+fn together(mut reasons: Vec<(Way, String)>) -> String {
+    reasons.dedup_by(|(_, second), (_, first)| second == first);
+    if let [(_, reason)] = &reasons[..] {
+        return reason.clone();
+    }
+    let told: Vec<String> = reasons
+        .iter()
+        .map(|(way, reason)| format!("{}: {reason}", way.name()))
+        .collect();
+    told.join("; ")
+}
+
+/// A request that got no answer, in the words of what is at the bottom of it.
+pub(crate) fn unreachable(host: &str, error: &reqwest::Error) -> FetchError {
+    let mut reason = error as &dyn Error;
+    while let Some(cause) = reason.source() {
+        reason = cause;
+    }
+    FetchError::Unreachable {
+        host: host.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_in_each_way_is_told() {
+        let refused = || "connection refused".to_owned();
+        assert_eq!(
+            together(vec![(Way::Https, refused()), (Way::Http, refused())]),
+            "connection refused"
+        );
+        assert_eq!(
+            together(vec![
+                (Way::Https, "not TLS".to_owned()),
+                (Way::Http, refused())
+            ]),
+            "over TLS: not TLS; without TLS: connection refused"
+        );
+    }
+
+    #[test]
+    fn only_hosts_called_insecure_are_asked_without_verified_tls() {
+        let sources = Sources {
+            insecure_sources: ["dev:5000".to_owned()].into(),
+            ..Sources::default()
+        };
+        assert_eq!(ways(&sources, "dev"), [Way::Https]);
+        assert_eq!(
+            ways(&sources, "dev:5000"),
+            [Way::Https, Way::UnverifiedHttps, Way::Http]
+        );
+    }
+}

@@ -1,0 +1,391 @@
+//! Entries of reports: what one policy says about one object, before and after it is made public (2, 10).
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use crate::source::{PolicyKey, PolicyKind, prefix_of};
+
+/// Longer texts are cut: a count of entries alone does not keep a report small.
+pub const TEXT_MAX: usize = 1024;
+/// What is put behind a text that was cut.
+const CUT_MARK: &str = "…";
+
+/// What became of an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    Pass,
+    Fail,
+    /// Not met, by a policy that is not scored.
+    Warn,
+    /// Could not be evaluated.
+    Error,
+    /// Exempted, or not decided yet.
+    Skip,
+}
+
+impl Outcome {
+    pub const ALL: [Self; 5] = [Self::Pass, Self::Fail, Self::Warn, Self::Error, Self::Skip];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Warn => "warn",
+            Self::Error => "error",
+            Self::Skip => "skip",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == word)
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// How bad a violation is; the worst comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    Critical,
+    High,
+    Medium,
+    Low,
+    Info,
+}
+
+impl Severity {
+    pub const ALL: [Self; 5] = [
+        Self::Critical,
+        Self::High,
+        Self::Medium,
+        Self::Low,
+        Self::Info,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+            Self::Info => "info",
+        }
+    }
+
+    /// Any other word would be refused by the definition of the kind, so it is none.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|known| known.as_str().eq_ignore_ascii_case(word))
+    }
+}
+
+impl Serialize for Severity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// A moment; when it is there, both members are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Stamp {
+    pub seconds: i64,
+    pub nanos: i32,
+}
+
+impl From<jiff::Timestamp> for Stamp {
+    /// Whole seconds: more would say nothing.
+    fn from(moment: jiff::Timestamp) -> Self {
+        Self {
+            seconds: moment.as_second(),
+            nanos: 0,
+        }
+    }
+}
+
+/// The object that an entry is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceRef {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+}
+
+/// What one policy says about one object, as it stands in the object's own report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub policy: PolicyKey,
+    pub rule: String,
+    pub result: Outcome,
+    pub message: String,
+    /// When this verdict first appeared.
+    pub timestamp: Stamp,
+    pub properties: BTreeMap<String, String>,
+}
+
+impl Entry {
+    /// Whether another entry says the same, whenever and by whichever way it was found.
+    ///
+    /// Warnings only come by the way of admission: a background pass that finds the same verdict has nothing to add.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let counted =
+            |(name, _): &(&String, &String)| !matches!(name.as_str(), "process" | "warnings");
+        self.policy == other.policy
+            && self.rule == other.rule
+            && self.result == other.result
+            && self.message == other.message
+            && self
+                .properties
+                .iter()
+                .filter(counted)
+                .eq(other.properties.iter().filter(counted))
+    }
+}
+
+/// An entry of a public report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PublicEntry {
+    pub policy: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub rule: String,
+    pub source: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub category: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Outcome>,
+    pub scored: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ResourceRef>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<Stamp>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, String>,
+}
+
+impl PublicEntry {
+    /// The order of entries in a report (7.4), byte-wise; when it happened plays no part.
+    pub fn report_order(&self, other: &Self) -> Ordering {
+        let uids = |entry: &Self| entry.resources.len();
+        (&self.policy, &self.rule, uids(self))
+            .cmp(&(&other.policy, &other.rule, uids(other)))
+            .then_with(|| {
+                let ours = self.resources.iter().map(|resource| &resource.uid);
+                ours.cmp(other.resources.iter().map(|resource| &resource.uid))
+            })
+            .then_with(|| self.source.cmp(&other.source))
+            .then_with(|| self.resources.cmp(&other.resources))
+            .then_with(|| self.prefix().cmp(other.prefix()))
+    }
+
+    /// Whether another entry says the same; neither the time nor the way it was found counts.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let counted = |(name, _): &(&String, &String)| name.as_str() != "process";
+        self.policy == other.policy
+            && self.rule == other.rule
+            && self.source == other.source
+            && self.category == other.category
+            && self.severity == other.severity
+            && self.result == other.result
+            && self.scored == other.scored
+            && self.message == other.message
+            && self.resources == other.resources
+            && self
+                .properties
+                .iter()
+                .filter(counted)
+                .eq(other.properties.iter().filter(counted))
+    }
+
+    /// The uid of the one object it is about.
+    pub fn uid(&self) -> &str {
+        self.resources
+            .first()
+            .map_or("", |resource| resource.uid.as_str())
+    }
+
+    fn prefix(&self) -> &str {
+        self.properties
+            .get("policy-kind")
+            .and_then(|kind| PolicyKind::parse(kind))
+            .map_or("", PolicyKind::prefix)
+    }
+}
+
+/// How many entries there are of each outcome; always all five.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Summary {
+    pub pass: u64,
+    pub fail: u64,
+    pub warn: u64,
+    pub error: u64,
+    pub skip: u64,
+}
+
+impl Summary {
+    /// Counts entries; one without a result counts nowhere.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a PublicEntry>) -> Self {
+        let mut summary = Self::default();
+        for outcome in entries.into_iter().filter_map(|entry| entry.result) {
+            *summary.slot(outcome) += 1;
+        }
+        summary
+    }
+
+    pub fn get(&self, outcome: Outcome) -> u64 {
+        match outcome {
+            Outcome::Pass => self.pass,
+            Outcome::Fail => self.fail,
+            Outcome::Warn => self.warn,
+            Outcome::Error => self.error,
+            Outcome::Skip => self.skip,
+        }
+    }
+
+    pub fn add(&mut self, outcome: Outcome) {
+        *self.slot(outcome) += 1;
+    }
+
+    pub fn total(&self) -> u64 {
+        Outcome::ALL.iter().map(|outcome| self.get(*outcome)).sum()
+    }
+
+    fn slot(&mut self, outcome: Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::Pass => &mut self.pass,
+            Outcome::Fail => &mut self.fail,
+            Outcome::Warn => &mut self.warn,
+            Outcome::Error => &mut self.error,
+            Outcome::Skip => &mut self.skip,
+        }
+    }
+}
+
+/// A text of at most `max` bytes, cut on a character boundary and marked.
+pub fn cut(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        text.truncate(prefix_of(&text, max.saturating_sub(CUT_MARK.len())).len());
+        text.push_str(CUT_MARK);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(policy: &str, rule: &str, uids: &[&str]) -> PublicEntry {
+        PublicEntry {
+            policy: policy.to_owned(),
+            rule: rule.to_owned(),
+            source: "polity".to_owned(),
+            category: String::new(),
+            severity: None,
+            result: Some(Outcome::Pass),
+            scored: true,
+            message: String::new(),
+            resources: uids
+                .iter()
+                .map(|uid| ResourceRef {
+                    uid: (*uid).to_owned(),
+                    ..ResourceRef::default()
+                })
+                .collect(),
+            timestamp: None,
+            properties: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn entries_are_ordered_as_the_design_says_7_4() {
+        let kind = |kind: &str| PublicEntry {
+            properties: BTreeMap::from([("policy-kind".to_owned(), kind.to_owned())]),
+            ..entry("b", "r", &["1", "2"])
+        };
+        let in_order = [
+            entry("A", "z", &["9"]),
+            entry("a", "", &["1"]),
+            entry("a", "r", &[]),
+            entry("a", "r", &["2"]),
+            entry("a", "r", &["1", "9"]),
+            entry("a", "r", &["2", "1"]),
+            entry("b", "r", &["1", "2"]),
+            kind("ClusterAdmissionPolicy"),
+            kind("ClusterAdmissionPolicyGroup"),
+        ];
+        for (index, left) in in_order.iter().enumerate() {
+            for (other, right) in in_order.iter().enumerate() {
+                assert_eq!(
+                    left.report_order(right),
+                    index.cmp(&other),
+                    "{left:?} {right:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn time_and_way_do_not_count_as_change_7_4() {
+        let mut a = entry("a", "", &["1"]);
+        let mut b = a.clone();
+        a.timestamp = Some(Stamp {
+            seconds: 1,
+            nanos: 0,
+        });
+        a.properties
+            .insert("process".into(), "admission review".into());
+        b.properties
+            .insert("process".into(), "background scan".into());
+        assert!(a.says_the_same(&b));
+        b.properties.insert("mutated".into(), "true".into());
+        assert!(!a.says_the_same(&b));
+        let c = PublicEntry {
+            result: Some(Outcome::Fail),
+            ..a.clone()
+        };
+        assert!(!a.says_the_same(&c));
+    }
+
+    proptest! {
+        #[test]
+        fn cut_texts_fit_and_stay_cut(text: String, max in 3_usize..40) {
+            let once = cut(text.clone(), max);
+            prop_assert!(once.len() <= max);
+            prop_assert_eq!(text.len() > max, once != text);
+            prop_assert_eq!(cut(once.clone(), max), once);
+        }
+
+        #[test]
+        fn a_summary_counts_every_entry(words in proptest::collection::vec(0_usize..5, 0..50)) {
+            let entries: Vec<_> = words.iter().map(|word| PublicEntry {
+                result: Some(Outcome::ALL[*word]),
+                ..entry("p", "", &["1"])
+            }).collect();
+            let summary = Summary::of(&entries);
+            prop_assert_eq!(summary.total(), entries.len() as u64);
+            for outcome in Outcome::ALL {
+                let n = entries.iter().filter(|entry| entry.result == Some(outcome)).count();
+                prop_assert_eq!(summary.get(outcome), n as u64);
+            }
+        }
+    }
+}

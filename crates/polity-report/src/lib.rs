@@ -1,0 +1,59 @@
+//! From verdicts to policy reports, as decisions over values.
+//!
+//! Two layers. A *resource report* holds what every policy says about one object; it is written by whoever evaluated
+//! and disappears with the object. *Public reports* are folded out of them, one for each namespace and policy, in the
+//! form that kubectl and dashboards read. Reading order follows a verdict on its way:
+//!
+//! - [`source`]: which policies report, and what everything of theirs is called;
+//! - [`hash`], [`version`], [`applies`], [`kinds`]: what was evaluated, by what, and whether it is reported at all;
+//! - [`verdict`]: an answer becomes an entry; [`resource_report`]: entries become a resource report, or a patch of it;
+//! - [`decide`]: what a background pass has to do about one object;
+//! - [`policy_set`], [`dress`], [`fold`]: entries of many objects become the entries of one policy;
+//! - [`split`], [`public`], [`plan`]: these become named objects, and the difference to what is stored;
+//! - [`read`]: stored reports of any producer; [`shard`]: who looks after which namespace.
+//!
+//! Nothing here talks to an API server, reads a clock or keeps anything between two calls. What a plan says is
+//! written: when nothing changed, the plan is empty.
+
+pub mod applies;
+pub mod decide;
+pub mod dress;
+pub mod entry;
+pub mod fold;
+pub mod hash;
+pub mod kinds;
+pub mod plan;
+pub mod policy_set;
+pub mod public;
+pub mod read;
+pub mod resource_report;
+pub mod shard;
+pub mod source;
+pub mod split;
+pub mod verdict;
+pub mod version;
+
+pub use entry::{Entry, Outcome, PublicEntry, ResourceRef, Severity, Stamp, Summary};
+pub use source::{PolicyKey, PolicyKind, PolicyRef};
+
+/// Label on every object Polity writes: who looks after it.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Label on a policy: no report of any kind about it, whatever its value.
+pub const REPORTING_DISABLED: &str = "reports.kyverno.io/disabled";
+
+/// The first `n` hexadecimal digits of the SHA-256 of a text.
+fn sha256_hex(text: &[u8], n: usize) -> String {
+    use sha2::Digest as _;
+    let mut hex = hex(&sha2::Sha256::digest(text));
+    hex.truncate(n);
+    hex
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}

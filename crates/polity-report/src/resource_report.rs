@@ -1,0 +1,382 @@
+//! Resource reports: all that policies say about one object, named by its uid and owned by it (5.4, 5.5).
+//!
+//! Several processes write them: every replica that admits, and the background pass. Entries stand in a map, so each
+//! writer sends one merge patch with its own keys and never loses what another wrote. A merge patch merges maps but
+//! replaces lists: the properties of an entry are a list for that reason, or those of an older verdict would stay.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::decide::Why;
+use crate::entry::{Entry, Outcome, ResourceRef, Stamp};
+use crate::hash::short;
+use crate::public::WireMetadata;
+use crate::read::{Metadata, ReadError, read_metadata, read_stamp, text};
+use crate::shard::{BUCKET_LABEL, bucket};
+use crate::source::{PolicyKey, is_own_key};
+use crate::verdict::{Answer, Evaluator, Process, Verdict, to_entry};
+
+pub const GROUP: &str = "reports.polity.dev";
+pub const API_VERSION: &str = "reports.polity.dev/v1alpha1";
+/// The namespaced kind and the cluster-scoped one.
+pub const KINDS: [&str; 2] = ["ResourceReport", "ClusterResourceReport"];
+
+pub const UID_LABEL: &str = "audit.kyverno.io/resource.uid";
+/// The hash that the last writer saw; informational.
+pub const HASH_LABEL: &str = "audit.kyverno.io/resource.hash";
+pub const NAME_ANNOTATION: &str = "audit.kyverno.io/resource.name";
+
+/// Stands for the hash of an object that was seen in another version than the watched one.
+const OTHER_VERSION: &str = "-";
+
+/// An object that is reported about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    pub reference: ResourceRef,
+    /// The hash of [`crate::hash::resource_hash`].
+    pub hash: String,
+}
+
+/// The object an evaluation was about, as far as later passes can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Evaluated {
+    /// The object with this hash.
+    Object { hash: String },
+    /// Another version of its kind: it is never outdated by a change of the object.
+    OtherVersion,
+    /// Nothing was evaluated, the entry was taken from a status.
+    Status,
+}
+
+/// What one policy said about the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluation {
+    pub policy: PolicyKey,
+    pub version: String,
+    pub evaluated: Evaluated,
+    /// None at all when the policy applies and has nothing to say; its label is written nevertheless, else it would
+    /// be evaluated for ever.
+    pub entries: Vec<Entry>,
+}
+
+/// A resource report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResourceReport {
+    pub metadata: Metadata,
+    /// By `<policy key>/<rule>`.
+    pub entries: BTreeMap<String, Entry>,
+}
+
+/// What a background pass has to write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AuditWrite {
+    Nothing,
+    Create(Value),
+    /// A merge patch that carries the resourceVersion it was decided on.
+    Patch(Value),
+    Delete,
+}
+
+impl Evaluation {
+    /// No answer at all is no verdict: an entry that is fresh stays as it is, any other says that there is none.
+    pub fn without_answer(
+        evaluator: &Evaluator,
+        evaluated: Evaluated,
+        why: Why,
+        message: &str,
+        now: jiff::Timestamp,
+    ) -> Option<Self> {
+        if why == Why::Elapsed {
+            return None;
+        }
+        let verdict = Verdict::from(Answer::failed(message));
+        let entry = to_entry(evaluator, &verdict, Process::Background, now);
+        Some(Self {
+            policy: evaluator.policy.key(),
+            version: evaluator.version.clone(),
+            evaluated,
+            entries: entry.into_iter().collect(),
+        })
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = (String, String)> {
+        let hash = match &self.evaluated {
+            Evaluated::Object { hash } => Some(short(hash).to_owned()),
+            Evaluated::OtherVersion => Some(OTHER_VERSION.to_owned()),
+            Evaluated::Status => None,
+        };
+        let hash = hash.map(|hash| (self.policy.hash_key(), hash));
+        hash.into_iter().chain(self.policy.full_name())
+    }
+}
+
+/// Whether an annotation says that an entry was computed for this object.
+pub(crate) fn is_current(annotation: Option<&str>, hash: &str) -> bool {
+    annotation.is_some_and(|found| found == OTHER_VERSION || found == short(hash))
+}
+
+impl ResourceReport {
+    /// The report of an object about which nothing was said yet.
+    pub fn of(resource: &Resource, managed_by: &str) -> Self {
+        let mut report = Self::default();
+        report.identify(resource, managed_by);
+        report
+    }
+
+    /// The report after an evaluation: what is kept, what is new, and nothing of the policies that go.
+    ///
+    /// A verdict that did not change keeps its time and the way it was found. Nothing is ever merged over what was
+    /// there before: entries of policies that stopped matching would stay for ever.
+    #[must_use]
+    pub fn apply(
+        &self,
+        resource: &Resource,
+        managed_by: &str,
+        evaluations: &[Evaluation],
+        dropped: impl IntoIterator<Item = PolicyKey>,
+    ) -> Self {
+        let mut next = self.clone();
+        for policy in dropped {
+            next.forget(&policy);
+        }
+        for evaluation in evaluations {
+            next.forget(&evaluation.policy);
+            next.metadata
+                .labels
+                .insert(evaluation.policy.label_key(), evaluation.version.clone());
+            next.metadata.annotations.extend(evaluation.annotations());
+            for entry in &evaluation.entries {
+                let key = entry.policy.entry_key(&entry.rule);
+                let stored = self
+                    .entries
+                    .get(&key)
+                    .filter(|stored| stored.says_the_same(entry));
+                next.entries.insert(key, stored.unwrap_or(entry).clone());
+            }
+        }
+        next.identify(resource, managed_by);
+        next
+    }
+
+    /// What turns the stored report into this one.
+    pub fn write_over(&self, stored: Option<&Self>) -> AuditWrite {
+        match stored {
+            None if self.is_empty() => AuditWrite::Nothing,
+            None => AuditWrite::Create(self.to_value()),
+            Some(_) if self.is_empty() => AuditWrite::Delete,
+            Some(stored) => match stored.patch_to(self) {
+                Some(patch) => AuditWrite::Patch(patch),
+                None => AuditWrite::Nothing,
+            },
+        }
+    }
+
+    /// Whether no policy has an entry or a label left.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && !self.metadata.labels.keys().any(|key| is_own_key(key))
+    }
+
+    /// The object as it goes to the API server.
+    pub fn to_value(&self) -> Value {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            api_version: &'static str,
+            kind: &'static str,
+            metadata: WireMetadata<'a>,
+            spec: Value,
+        }
+        let [namespaced, cluster] = KINDS;
+        let is_namespaced = self.metadata.namespace.is_some();
+        let results: Map<String, Value> = self
+            .entries
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry_value(entry)))
+            .collect();
+        serde_json::to_value(Wire {
+            api_version: API_VERSION,
+            kind: if is_namespaced { namespaced } else { cluster },
+            metadata: (&self.metadata).into(),
+            spec: json!({ "results": results }),
+        })
+        .expect("a report is plain data")
+    }
+
+    /// Reads a stored one; entries under keys or with results that nobody knows are left out.
+    pub fn read(object: &Value) -> Result<Self, ReadError> {
+        let results = match object.pointer("/spec/results") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(results)) => Some(results),
+            Some(_) => {
+                return Err(ReadError::WrongType {
+                    field: "spec.results",
+                    expected: "map",
+                });
+            }
+        };
+        Ok(Self {
+            metadata: read_metadata(object)?,
+            entries: results
+                .into_iter()
+                .flatten()
+                .filter_map(|(key, entry)| Some((key.clone(), read_entry(key, entry)?)))
+                .collect(),
+        })
+    }
+
+    /// What makes it the report of this object: name, owner, labels that are looked for.
+    fn identify(&mut self, resource: &Resource, managed_by: &str) {
+        let Resource { reference, hash } = resource;
+        let namespace = Some(reference.namespace.clone()).filter(|name| !name.is_empty());
+        self.metadata.name.clone_from(&reference.uid);
+        self.metadata.owners = vec![ResourceRef {
+            namespace: String::new(),
+            ..reference.clone()
+        }];
+        let labels = [
+            (crate::MANAGED_BY, managed_by.to_owned()),
+            (UID_LABEL, reference.uid.clone()),
+            (HASH_LABEL, hash.clone()),
+            (BUCKET_LABEL, bucket(&reference.namespace).to_string()),
+        ];
+        for (key, value) in labels {
+            self.metadata.labels.insert(key.to_owned(), value);
+        }
+        self.metadata
+            .annotations
+            .insert(NAME_ANNOTATION.to_owned(), reference.name.clone());
+        self.metadata.namespace = namespace;
+    }
+
+    fn forget(&mut self, policy: &PolicyKey) {
+        let label = policy.label_key();
+        self.metadata.labels.remove(&label);
+        self.metadata.annotations.remove(&policy.hash_key());
+        if let Some((key, _)) = policy.full_name() {
+            self.metadata.annotations.remove(&key);
+        }
+        self.entries
+            .retain(|_, entry| entry.policy.label_key() != label);
+    }
+
+    /// A merge patch to another state, if there is a difference.
+    fn patch_to(&self, next: &Self) -> Option<Value> {
+        let mut metadata = Map::new();
+        let labels = map_patch(&self.metadata.labels, &next.metadata.labels, |value| {
+            json!(value)
+        });
+        let annotations = map_patch(
+            &self.metadata.annotations,
+            &next.metadata.annotations,
+            |value| json!(value),
+        );
+        let results = map_patch(&self.entries, &next.entries, entry_patch);
+        for (field, patch) in [("labels", labels), ("annotations", annotations)] {
+            if !patch.is_empty() {
+                metadata.insert(field.to_owned(), Value::Object(patch));
+            }
+        }
+        if self.metadata.owners != next.metadata.owners {
+            metadata.insert("ownerReferences".to_owned(), json!(next.metadata.owners));
+        }
+        if metadata.is_empty() && results.is_empty() {
+            return None;
+        }
+        if let Some(version) = &self.metadata.resource_version {
+            metadata.insert("resourceVersion".to_owned(), json!(version));
+        }
+        let mut patch = Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]);
+        if !results.is_empty() {
+            patch.insert("spec".to_owned(), json!({ "results": results }));
+        }
+        Some(Value::Object(patch))
+    }
+}
+
+/// The merge patch of a replica that admitted the object: unconditional, and without having read what is stored.
+/// When there is no report yet, [`ResourceReport::apply`] on an empty one is created instead.
+pub fn admission_patch(resource: &Resource, evaluations: &[Evaluation]) -> Value {
+    let mut labels = Map::from_iter([(HASH_LABEL.to_owned(), json!(resource.hash))]);
+    let mut annotations = Map::new();
+    let mut results = Map::new();
+    for evaluation in evaluations {
+        labels.insert(evaluation.policy.label_key(), json!(evaluation.version));
+        let of_policy = evaluation.annotations();
+        annotations.extend(of_policy.map(|(key, value)| (key, json!(value))));
+        // The entry of an earlier verdict goes when there is none now.
+        results.insert(evaluation.policy.entry_key(""), Value::Null);
+        for entry in &evaluation.entries {
+            results.insert(entry.policy.entry_key(&entry.rule), entry_patch(entry));
+        }
+    }
+    json!({
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {"results": results},
+    })
+}
+
+fn map_patch<T: PartialEq>(
+    old: &BTreeMap<String, T>,
+    new: &BTreeMap<String, T>,
+    write: impl Fn(&T) -> Value,
+) -> Map<String, Value> {
+    let gone = old.keys().filter(|key| !new.contains_key(*key));
+    let gone = gone.map(|key| (key.clone(), Value::Null));
+    let changed = new
+        .iter()
+        .filter(|(key, value)| old.get(*key) != Some(value));
+    gone.chain(changed.map(|(key, value)| (key.clone(), write(value))))
+        .collect()
+}
+
+fn entry_value(entry: &Entry) -> Value {
+    let mut value = entry_patch(entry);
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    value
+}
+
+/// An entry that replaces whatever stood under its key: what it lacks is taken away.
+fn entry_patch(entry: &Entry) -> Value {
+    let message = Some(&entry.message).filter(|message| !message.is_empty());
+    let properties: Vec<Value> = entry
+        .properties
+        .iter()
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect();
+    json!({
+        "result": entry.result,
+        "message": message,
+        "timestamp": entry.timestamp,
+        "properties": properties,
+    })
+}
+
+fn read_entry(key: &str, entry: &Value) -> Option<Entry> {
+    let (policy, rule) = PolicyKey::from_entry_key(key)?;
+    let fields = entry.as_object()?;
+    let properties = fields.get("properties").and_then(Value::as_array);
+    let property = |property: &Value| {
+        let fields = property.as_object()?;
+        let name = text(fields, "name");
+        (!name.is_empty()).then(|| (name.to_owned(), text(fields, "value").to_owned()))
+    };
+    Some(Entry {
+        policy,
+        rule: rule.to_owned(),
+        result: Outcome::parse(text(fields, "result"))?,
+        message: text(fields, "message").to_owned(),
+        timestamp: fields
+            .get("timestamp")
+            .and_then(read_stamp)
+            .unwrap_or(Stamp::default()),
+        properties: properties
+            .into_iter()
+            .flatten()
+            .filter_map(property)
+            .collect(),
+    })
+}
