@@ -1,3 +1,5 @@
+//! YAML as the Kubernetes tools of Go write it, case by case.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! From bindings to clusters: section 5.2 and 5.3, case by case.
+
 use polity_core::governance::{Exclusion, Subject};
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! What a replica takes over from its root: section 5.4.
+
 use polity_core::governance::Compliance;
 
 use super::*;

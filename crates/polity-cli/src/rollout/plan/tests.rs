@@ -1,3 +1,5 @@
+//! Plans of manifests on disk, as a user reads them.
+
 use std::path::Path;
 
 use super::*;
