@@ -497,3 +497,30 @@ impl Lattice {
         self.n_stacks_after_sweep = self.n_stacks();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_that_no_path_has_any_more_are_swept_away() {
+        let mut lattice = Lattice::default();
+        let top = lattice.add_node(0, Part::Whole, vec![0]);
+        let bottom = lattice.add_node(1, Part::Whole, vec![1]);
+        lattice.add_edge(top, bottom);
+        lattice.set_active(&BTreeMap::from([(0, true), (1, true)]));
+        for level in 2..10_000 {
+            let node = lattice.add_node(level, Part::Whole, vec![level]);
+            lattice.add_edge(top, node);
+            lattice.set_active(&BTreeMap::from([(level, true)]));
+            lattice.set_active(&BTreeMap::from([(level, false)]));
+            lattice.remove_edge(top, node);
+            lattice.remove_node(node);
+        }
+        assert!(lattice.n_stacks() < 2_000, "{} stacks", lattice.n_stacks());
+        let stacks: Vec<StackId> = lattice.node(bottom).outgoing.keys().copied().collect();
+        assert_eq!(stacks.len(), 1);
+        assert_eq!(lattice.levels_of(stacks[0]), [0, 1]);
+        assert_eq!(lattice.stacks_with(1), stacks);
+    }
+}

@@ -78,7 +78,7 @@ fn object(which: u8, form: u8) -> Value {
         })),
         3 => one(World::default().class()),
         4 => json!({"apiVersion": "v1", "kind": "Namespace",
-                    "metadata": {"name": "app", "labels": {"gateway": if form % 2 == 0 { "yes" } else { "no" }}}}),
+                    "metadata": {"name": "app", "labels": {"gateway": if form.is_multiple_of(2) { "yes" } else { "no" }}}}),
         5 | 6 => {
             let from = match form % 3 {
                 0 => json!({"from": "All"}),
@@ -94,7 +94,7 @@ fn object(which: u8, form: u8) -> Value {
                 json!({"gatewayClassName": "c", "listeners": listeners, "allowedListeners": {"namespaces": {"from": "Same"}}})))
         }
         7 => one(World::default().object(gateway, "ListenerSet", "set",
-            json!({"parentRef": {"name": if form % 2 == 0 { "g1" } else { "g2" }},
+            json!({"parentRef": {"name": if form.is_multiple_of(2) { "g1" } else { "g2" }},
                    "listeners": [{"name": "http", "port": 90, "protocol": "HTTP"}]}))),
         8..=10 => {
             let parents = match form % 5 {
@@ -105,18 +105,18 @@ fn object(which: u8, form: u8) -> Value {
                 _ => json!([]),
             };
             let namespace = if which == 10 { "app" } else { "infra" };
-            let backend = if form % 2 == 0 { json!({"name": "s", "namespace": "infra", "port": 80}) } else { json!({"name": "t", "namespace": "infra", "port": 81}) };
+            let backend = if form.is_multiple_of(2) { json!({"name": "s", "namespace": "infra", "port": 80}) } else { json!({"name": "t", "namespace": "infra", "port": 81}) };
             let mut rules = vec![json!({"name": "admin", "backendRefs": [backend]})];
-            if form % 3 == 0 {
+            if form.is_multiple_of(3) {
                 rules.push(json!({"backendRefs": [{"name": "s", "port": 80}]}));
             }
             one(World::default().object(gateway, "HTTPRoute", &format!("{namespace}/r{}", which - 7),
                 json!({"parentRefs": parents, "rules": rules})))
         }
-        11 => one(World::default().service("s", if form % 2 == 0 { &["web", "admin"] } else { &[] })),
+        11 => one(World::default().service("s", if form.is_multiple_of(2) { &["web", "admin"] } else { &[] })),
         12 => {
             let mut service = one(World::default().service("t", &["web", "admin"]));
-            service["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Service", "name": if form % 2 == 0 { "s" } else { "t" }}]);
+            service["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Service", "name": if form.is_multiple_of(2) { "s" } else { "t" }}]);
             service
         }
         13 => json!({"apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant",
@@ -124,7 +124,7 @@ fn object(which: u8, form: u8) -> Value {
                      "spec": {"from": [{"group": "acme.test", "kind": "TimeoutPolicy", "namespace": "app"},
                                        {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "app"}],
                               "to": [{"group": "gateway.networking.k8s.io", "kind": "Gateway"},
-                                     {"group": "", "kind": if form % 2 == 0 { "Service" } else { "Secret" }}]}}),
+                                     {"group": "", "kind": if form.is_multiple_of(2) { "Service" } else { "Secret" }}]}}),
         _ => {
             let targets = ["C", "G1", "G2", "G1#https", "R1", "R2#admin", "Service/s", "Service/s#web", "Namespace/infra",
                            "Namespace/app", "Gateway/infra/g1", "ExternalService/foo.test", "ListenerSet/set", "ListenerSet/set#http"];

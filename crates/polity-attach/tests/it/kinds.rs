@@ -23,23 +23,23 @@ fn a1_only_crds_make_policy_kinds() {
 
 #[test]
 fn a2_a3_kinds_without_spec_status_or_conditions_are_non_conforming_and_crash_nothing() {
-    let cases: [(&str, &dyn Fn(&mut Value)); 3] = [
-        ("no schema", &|crd| {
-            drop(
-                crd["spec"]["versions"][0]
-                    .as_object_mut()
-                    .unwrap()
-                    .remove("schema"),
-            )
-        }),
-        ("no status", &|crd| {
-            let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
-            schema.as_object_mut().unwrap().remove("status");
-        }),
-        ("no conditions", &|crd| {
-            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] =
-                json!({"type": "object", "properties": {"phase": {"type": "string"}}});
-        }),
+    let no_schema = |crd: &mut Value| {
+        let version = crd["spec"]["versions"][0].as_object_mut().unwrap();
+        version.remove("schema");
+    };
+    let no_status = |crd: &mut Value| {
+        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        schema.as_object_mut().unwrap().remove("status");
+    };
+    let no_conditions = |crd: &mut Value| {
+        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        schema["status"] = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    };
+    type Break = fn(&mut Value);
+    let cases: [(&str, Break); 3] = [
+        ("no schema", no_schema),
+        ("no status", no_status),
+        ("no conditions", no_conditions),
     ];
     for (what, break_it) in cases {
         let mut kind = crd("TimeoutPolicy", "Namespaced", "inherited", &body());
