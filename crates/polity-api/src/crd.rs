@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::policies::{names, v1, v1alpha2};
 use crate::reports;
 
+mod attachment;
 mod cluster;
 mod policy;
 
@@ -30,6 +31,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     crds.extend(cluster::definitions());
     crds.extend(policy::definitions());
     crds.extend(reports::own_crds().into_iter().map(finished));
+    crds.extend(attachment::definitions());
     crds
 }
 
