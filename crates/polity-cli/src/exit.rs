@@ -1,4 +1,4 @@
-//! How commands end: 0 fine, 1 findings, 2 error, 64 wrong usage.
+//! How commands end: 0 fine, 1 findings, 2 error, 3 incomplete, 64 wrong usage.
 
 use std::process::ExitCode;
 
@@ -8,6 +8,8 @@ pub enum Exit {
     Fine,
     /// It ran, and what it looked for is not as it should be.
     Findings,
+    /// It ran and found nothing, but could not see everything.
+    Incomplete,
 }
 
 /// What went wrong, in one line, with what to do about it in another.
@@ -32,6 +34,7 @@ impl From<Exit> for ExitCode {
         match exit {
             Exit::Fine => Self::SUCCESS,
             Exit::Findings => Self::from(1),
+            Exit::Incomplete => Self::from(3),
         }
     }
 }

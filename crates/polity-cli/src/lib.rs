@@ -1,6 +1,7 @@
 //! The commands people type that are not processes, and what they share: how answers are printed, and
 //! where a running Polity on this machine is found.
 
+pub mod attachment;
 pub mod doctor;
 pub mod down;
 pub mod exit;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
-use polity_cli::{doctor, down, lint, report, reset, rollout, status, version};
+use polity_cli::{attachment, doctor, down, lint, report, reset, rollout, status, version};
 use polity_runtime::logs::LogArgs;
 
 /// Policy control plane for Kubernetes.
@@ -44,6 +44,8 @@ enum Command {
     Rollout(rollout::RolloutArgs),
     Lint(lint::LintArgs),
     Report(report::ReportArgs),
+    #[command(flatten)]
+    Attachment(attachment::AttachmentCommand),
     Apiserver(apiserver::ApiserverArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
@@ -102,6 +104,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),
         Command::Doctor(args) => block_on(args.run()),
+        Command::Attachment(command) => block_on(command.run()),
         Command::Report(args) => block_on(args.run()),
     }
 }

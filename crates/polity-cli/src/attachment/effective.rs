@@ -1,0 +1,103 @@
+//! `polity effective`: what holds for an object.
+
+use polity_attach::Resultant;
+
+use super::names::Names;
+use super::source::{SourceArgs, ending};
+use super::text::{row, short};
+use crate::exit::Exit;
+use crate::output::{OutputArgs, Paint, columns};
+
+/// Show the policy that holds for an object, and where every field of it comes from
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  polity effective httproute/web -n shop\n  polity effective service/cart -m manifests/ -o yaml\n  polity effective httproute/web --context Gateway/infra/edge#https\n\nExit code 3: something could not be read, so there may be more."
+)]
+pub struct EffectiveArgs {
+    /// The object: its kind, plural or short name (with .group where that is not clear), and its name
+    #[arg(value_name = "KIND/NAME")]
+    object: String,
+
+    /// Only paths over this object, such as Gateway/NAMESPACE/NAME#LISTENER
+    #[arg(long, value_name = "KIND/NS/NAME#SECTION")]
+    context: Option<String>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl EffectiveArgs {
+    pub async fn run(self) -> anyhow::Result<Exit> {
+        let Self {
+            object,
+            context,
+            source,
+            output,
+        } = self;
+        let (graph, missing) = source.graph().await?;
+        let names = Names::of(&graph);
+        let object = names.object(&graph, &object, &source.namespace)?;
+        let through = context
+            .map(|text| names.through(&graph, &text, &source.namespace))
+            .transpose()?;
+        let resultants = graph.effective(&object, through.as_ref());
+        output.print(&resultants, |resultants| {
+            if resultants.is_empty() {
+                format!("no policy acts on {object}")
+            } else {
+                let parts: Vec<String> = resultants
+                    .iter()
+                    .map(|resultant| table(resultant, Paint::for_stdout()))
+                    .collect();
+                parts.join("\n")
+            }
+        })?;
+        Ok(ending(&missing))
+    }
+}
+
+/// One result: its kind, its paths, its fields.
+pub(super) fn table(resultant: &Resultant, paint: Paint) -> String {
+    let section = resultant
+        .section_name
+        .as_deref()
+        .map_or_else(String::new, |name| format!(" for section {name}"));
+    let mut out = format!(
+        "{}{section}\n",
+        paint.bold(&format!("{}.{}", resultant.kind, resultant.group))
+    );
+    for context in resultant.contexts.iter().take(10) {
+        let steps: Vec<String> = context
+            .path
+            .iter()
+            .map(polity_attach::Step::short)
+            .collect();
+        out.push_str(&format!("  on {}\n", steps.join(" > ")));
+    }
+    let unseen =
+        resultant.contexts.len().saturating_sub(10) as u64 + resultant.more_contexts.unwrap_or(0);
+    if unseen > 0 {
+        out.push_str(&format!("  and on {unseen} more paths\n"));
+    }
+    let mut rows = vec![row(&["  FIELD", "VALUE", "POLICY", "STANZA", "LEVEL"])];
+    let mut last = None;
+    for setting in resultant.settings.iter().filter(|setting| setting.won) {
+        // Of equal values the first is the winner; the others agree with it.
+        if last == Some(&setting.field) {
+            continue;
+        }
+        last = Some(&setting.field);
+        rows.push(vec![
+            format!("  {}", setting.field),
+            short(&setting.value),
+            setting.policy.path(),
+            setting.stanza.to_owned(),
+            setting.level.short(),
+        ]);
+    }
+    out.push_str(&columns(&rows));
+    out
+}

@@ -1,0 +1,491 @@
+//! `polity get`: tables of Gateway API objects and policies, as users of gwctl know them.
+
+use anyhow::bail;
+use jiff::Timestamp;
+use polity_attach::{Class, GATEWAY_GROUP, Graph, ObjectRef, ROUTES};
+use polity_core::selector::LabelSelector;
+use serde_json::Value;
+
+use super::names::Names;
+use super::source::{SourceArgs, ending};
+use super::text::{age_of, condition, row};
+use crate::exit::{Exit, Hinted};
+use crate::output::columns;
+
+/// List policies, policy kinds, Gateways, routes, Services and Namespaces with what policies do there
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  polity get policies -A\n  polity get policycrds\n  polity get gateways,httproutes -n shop -o wide\n  polity get httproute web -o yaml -m manifests/"
+)]
+pub struct GetArgs {
+    /// What to list: policies, policycrds, gatewayclasses, gateways, httproutes and other routes, services, namespaces; several with commas, or TYPE/NAME
+    #[arg(value_name = "TYPE[,TYPE]")]
+    types: String,
+
+    /// Only the object of this name
+    name: Option<String>,
+
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+
+    /// Only objects with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+
+    /// How the answer is printed
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: GetFormat,
+
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// The forms of an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum GetFormat {
+    #[default]
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    /// A picture for Graphviz
+    Graph,
+}
+
+/// What is listed, and how.
+pub(super) struct Listing<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
+    pub(super) selector: LabelSelector,
+    pub(super) wide: bool,
+    pub(super) now: Timestamp,
+}
+
+impl GetArgs {
+    pub async fn run(self, now: Timestamp) -> anyhow::Result<Exit> {
+        let Self {
+            types,
+            name,
+            all_namespaces,
+            selector,
+            output,
+            source,
+        } = self;
+        let (types, name) = split(&types, name)?;
+        let (graph, missing) = source.graph().await?;
+        let names = Names::of(&graph);
+        let selector = match selector {
+            Some(text) => text.parse::<LabelSelector>()?,
+            None => LabelSelector::everything(),
+        };
+        let listing = Listing {
+            graph: &graph,
+            namespace: (!all_namespaces).then_some(source.namespace.as_str()),
+            name: name.as_deref(),
+            selector,
+            wide: output == GetFormat::Wide,
+            now,
+        };
+        let text = match output {
+            GetFormat::Table | GetFormat::Wide => {
+                let tables: Result<Vec<String>, anyhow::Error> = types
+                    .iter()
+                    .map(|kind| listing.table(&names, kind))
+                    .collect();
+                tables?.join("\n")
+            }
+            GetFormat::Graph => graph.topology(listing.namespace, None).to_dot(),
+            GetFormat::Json | GetFormat::Yaml => {
+                let mut items = Vec::new();
+                for kind in &types {
+                    items.extend(
+                        listing
+                            .objects(&names, kind)?
+                            .into_iter()
+                            .map(|(_, value)| value.clone()),
+                    );
+                }
+                let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+                if output == GetFormat::Json {
+                    serde_json::to_string_pretty(&list)?
+                } else {
+                    serde_saphyr::to_string(&list)?
+                }
+            }
+        };
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "{}", text.trim_end())?;
+        Ok(ending(&missing))
+    }
+}
+
+/// `TYPE/NAME` is one type and one name; with several types it means nothing.
+fn split(types: &str, name: Option<String>) -> anyhow::Result<(Vec<String>, Option<String>)> {
+    match (types.split_once('/'), name) {
+        (Some(_), _) if types.contains(',') => {
+            bail!(Hinted::new(
+                "TYPE/NAME cannot be combined with several types",
+                "write TYPE NAME"
+            ))
+        }
+        (Some((kind, name)), None) => Ok((vec![kind.to_owned()], Some(name.to_owned()))),
+        (Some(_), Some(_)) => bail!(Hinted::new(
+            "the name is given twice",
+            "write TYPE/NAME or TYPE NAME"
+        )),
+        (None, name) => Ok((types.split(',').map(str::to_owned).collect(), name)),
+    }
+}
+
+impl Listing<'_> {
+    fn is_wanted(&self, object: &ObjectRef, value: &Value) -> bool {
+        let namespace = match (&object.namespace, self.namespace) {
+            (Some(own), Some(wanted)) => own == wanted,
+            _ => true,
+        };
+        namespace
+            && self.name.is_none_or(|name| object.name == name)
+            && self.selector.matches(&value["metadata"]["labels"])
+    }
+
+    /// The objects of a type.
+    pub(super) fn objects(
+        &self,
+        names: &Names,
+        kind: &str,
+    ) -> anyhow::Result<Vec<(&ObjectRef, &Value)>> {
+        let policies = matches!(kind.to_lowercase().as_str(), "policy" | "policies");
+        let crds = matches!(kind.to_lowercase().as_str(), "policycrd" | "policycrds");
+        let wanted = if policies || crds {
+            None
+        } else {
+            Some(names.kind(kind)?)
+        };
+        let all = self.graph.objects().into_iter();
+        Ok(all
+            .filter(|(object, value)| match &wanted {
+                Some((group, kind)) => object.group == *group && object.kind == *kind,
+                None if policies => self.graph.kind(&object.group, &object.kind).is_some(),
+                None => self.policy_kind(object, value).is_some(),
+            })
+            .filter(|(object, value)| self.is_wanted(object, value))
+            .collect())
+    }
+
+    fn policy_kind(&self, object: &ObjectRef, value: &Value) -> Option<&polity_attach::PolicyKind> {
+        if object.kind != "CustomResourceDefinition" {
+            return None;
+        }
+        self.graph.kind(
+            value["spec"]["group"].as_str()?,
+            value["spec"]["names"]["kind"].as_str()?,
+        )
+    }
+
+    pub(super) fn table(&self, names: &Names, kind: &str) -> anyhow::Result<String> {
+        let objects = self.objects(names, kind)?;
+        let lower = kind.to_lowercase();
+        let all = self.namespace.is_none();
+        let (header, rows): (Vec<&str>, Vec<Vec<String>>) = if lower.starts_with("policycrd") {
+            (
+                if self.wide {
+                    vec!["NAME", "POLICY TYPE", "SCOPE", "POLICIES COUNT", "AGE"]
+                } else {
+                    vec!["NAME", "POLICY TYPE", "SCOPE", "AGE"]
+                },
+                objects
+                    .iter()
+                    .map(|(object, value)| self.crd_row(object, value))
+                    .collect(),
+            )
+        } else if lower.starts_with("polic") {
+            (
+                vec![
+                    "NAME",
+                    "KIND",
+                    "TARGET(S)",
+                    "POLICY TYPE",
+                    "ACCEPTED",
+                    "AGE",
+                ],
+                objects
+                    .iter()
+                    .map(|(object, value)| self.policy_row(object, value))
+                    .collect(),
+            )
+        } else {
+            let (group, kind) = names.kind(kind)?;
+            self.object_table(&group, &kind, &objects)
+        };
+        if objects.is_empty() {
+            return Ok(format!("no {kind} found\n"));
+        }
+        let mut out = vec![
+            header
+                .iter()
+                .map(|cell| (*cell).to_owned())
+                .collect::<Vec<_>>(),
+        ];
+        out.extend(rows);
+        if all && objects.iter().any(|(object, _)| object.namespace.is_some()) {
+            out[0].insert(0, "NAMESPACE".to_owned());
+            for (row, (object, _)) in out[1..].iter_mut().zip(&objects) {
+                row.insert(0, object.namespace.clone().unwrap_or_default());
+            }
+        }
+        Ok(columns(&out))
+    }
+
+    fn crd_row(&self, object: &ObjectRef, value: &Value) -> Vec<String> {
+        let kind = self.policy_kind(object, value);
+        let class = kind.map_or("", |kind| class(kind.class));
+        let scope = value["spec"]["scope"].as_str().unwrap_or("");
+        let mut cells = row(&[object.name.as_str(), class, scope]);
+        if self.wide {
+            let count = self.graph.policies().into_iter().filter(|policy| {
+                kind.is_some_and(|kind| {
+                    policy.group == kind.kind.group && policy.kind == kind.kind.kind
+                })
+            });
+            cells.push(count.count().to_string());
+        }
+        cells.push(age_of(value, self.now));
+        cells
+    }
+
+    fn policy_row(&self, object: &ObjectRef, value: &Value) -> Vec<String> {
+        let targets = self.graph.targets(object);
+        let mut shown: Vec<String> = targets
+            .iter()
+            .take(2)
+            .map(|(target, section, _)| {
+                let section = section
+                    .as_deref()
+                    .map_or_else(String::new, |name| format!("#{name}"));
+                format!("{}/{}{section}", target.kind_and_group(), target.path())
+            })
+            .collect();
+        if targets.len() > 2 {
+            shown.push("...".to_owned());
+        }
+        let kind = self.graph.kind(&object.group, &object.kind);
+        vec![
+            object.name.clone(),
+            object.kind_and_group(),
+            shown.join(", "),
+            kind.map_or("", |kind| class(kind.class)).to_owned(),
+            accepted(self.graph, object),
+            age_of(value, self.now),
+        ]
+    }
+
+    fn object_table(
+        &self,
+        group: &str,
+        kind: &str,
+        objects: &[(&ObjectRef, &Value)],
+    ) -> (Vec<&'static str>, Vec<Vec<String>>) {
+        let n_policies = |object: &ObjectRef| self.graph.affected_by(object).len().to_string();
+        let n_below = |object: &ObjectRef, kind: &str| {
+            let below = self.graph.neighbours(object).below;
+            below
+                .iter()
+                .filter(|other| other.kind == kind)
+                .count()
+                .to_string()
+        };
+        let (mut header, wide): (Vec<&str>, Vec<&str>) = match kind {
+            "Gateway" if group == GATEWAY_GROUP => (
+                vec!["NAME", "CLASS", "ADDRESSES", "PORTS", "PROGRAMMED", "AGE"],
+                vec!["POLICIES", "HTTPROUTES"],
+            ),
+            "GatewayClass" => (
+                vec!["NAME", "CONTROLLER", "ACCEPTED", "AGE"],
+                vec!["GATEWAYS"],
+            ),
+            route if ROUTES.contains(&route) => (
+                vec![
+                    "NAME",
+                    "HOSTNAMES",
+                    "PARENT REFS",
+                    "ACCEPTED",
+                    "RESOLVED",
+                    "AGE",
+                ],
+                vec!["POLICIES"],
+            ),
+            "Service" => (
+                vec!["NAME", "TYPE", "AGE"],
+                vec!["REFERRED BY ROUTES", "POLICIES"],
+            ),
+            "Namespace" => (vec!["NAME", "STATUS", "AGE"], vec!["POLICIES"]),
+            _ => (vec!["NAME", "AGE"], vec!["POLICIES"]),
+        };
+        let rows = objects
+            .iter()
+            .map(|(object, value)| {
+                let age = age_of(value, self.now);
+                let mut cells = vec![object.name.clone()];
+                cells.extend(match kind {
+                    "Gateway" if group == GATEWAY_GROUP => gateway_cells(value),
+                    "GatewayClass" => vec![
+                        value["spec"]["controllerName"]
+                            .as_str()
+                            .unwrap_or("")
+                            .to_owned(),
+                        condition(&value["status"]["conditions"], "Accepted"),
+                    ],
+                    route if ROUTES.contains(&route) => route_cells(value),
+                    "Service" => vec![
+                        value["spec"]["type"]
+                            .as_str()
+                            .unwrap_or("ClusterIP")
+                            .to_owned(),
+                    ],
+                    "Namespace" => vec![
+                        value["status"]["phase"]
+                            .as_str()
+                            .unwrap_or("Active")
+                            .to_owned(),
+                    ],
+                    _ => Vec::new(),
+                });
+                cells.push(age);
+                if self.wide {
+                    match kind {
+                        "Gateway" => {
+                            let routes = self.routes_below(object);
+                            cells.extend([n_policies(object), routes]);
+                        }
+                        "GatewayClass" => cells.push(n_below(object, "Gateway")),
+                        "Service" => {
+                            let above = self.graph.neighbours(object).above;
+                            let mut names: Vec<String> =
+                                above.iter().take(2).map(ObjectRef::path).collect();
+                            if above.len() > 2 {
+                                names.push(format!("+ {} more", above.len() - 2));
+                            }
+                            cells.extend([names.join(", "), n_policies(object)]);
+                        }
+                        _ => cells.push(n_policies(object)),
+                    }
+                }
+                cells
+            })
+            .collect();
+        if self.wide {
+            header.extend(wide);
+        }
+        (header, rows)
+    }
+
+    fn routes_below(&self, gateway: &ObjectRef) -> String {
+        let sets = self.graph.neighbours(gateway).below;
+        let mut routes: std::collections::BTreeSet<ObjectRef> = std::collections::BTreeSet::new();
+        for object in std::iter::once(gateway.clone()).chain(sets) {
+            routes.extend(
+                self.graph
+                    .neighbours(&object)
+                    .below
+                    .into_iter()
+                    .filter(|other| other.kind == "HTTPRoute"),
+            );
+        }
+        routes.len().to_string()
+    }
+}
+
+fn class(class: Class) -> &'static str {
+    match class {
+        Class::Direct => "Direct",
+        Class::Inherited => "Inherited",
+    }
+}
+
+/// Whether a policy is accepted, over all its ancestors: `True`, `False`, `Partial`, `Unknown`.
+fn accepted(graph: &Graph, policy: &ObjectRef) -> String {
+    let Some(status) = graph.policy_status(policy) else {
+        return "Unknown".to_owned();
+    };
+    let of = |ancestor: &polity_attach::Ancestor| {
+        ancestor
+            .condition("Accepted")
+            .is_some_and(|condition| condition.status == "True")
+    };
+    let n = status
+        .ancestors
+        .iter()
+        .filter(|ancestor| of(ancestor))
+        .count();
+    let word = match (n, status.ancestors.len()) {
+        (_, 0) => "Unknown",
+        (0, _) => "False",
+        (n, all) if n == all => "True",
+        _ => "Partial",
+    };
+    word.to_owned()
+}
+
+fn gateway_cells(value: &Value) -> Vec<String> {
+    let texts = |list: &Value, field: &str| -> Vec<String> {
+        let items = list.as_array().into_iter().flatten();
+        items.map(|item| super::text::short(&item[field])).collect()
+    };
+    let mut addresses = texts(&value["status"]["addresses"], "value");
+    if addresses.is_empty() {
+        addresses = texts(&value["spec"]["addresses"], "value");
+    }
+    let mut ports = texts(&value["spec"]["listeners"], "port");
+    ports.dedup();
+    vec![
+        value["spec"]["gatewayClassName"]
+            .as_str()
+            .unwrap_or("")
+            .to_owned(),
+        addresses.join(","),
+        ports.join(","),
+        condition(&value["status"]["conditions"], "Programmed"),
+    ]
+}
+
+fn route_cells(value: &Value) -> Vec<String> {
+    let hostnames: Vec<&str> = value["spec"]["hostnames"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let mut shown = hostnames
+        .iter()
+        .take(2)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(",");
+    if hostnames.len() > 2 {
+        shown.push_str(&format!(" + {} more", hostnames.len() - 2));
+    }
+    let parents = value["spec"]["parentRefs"].as_array().map_or(0, Vec::len);
+    let joined = |kind: &str| {
+        let all = value["status"]["parents"].as_array().into_iter().flatten();
+        let words: Vec<String> = all
+            .map(|parent| condition(&parent["conditions"], kind))
+            .collect();
+        match words.as_slice() {
+            [] => "Unknown".to_owned(),
+            [first, rest @ ..] if rest.iter().all(|word| word == first) => first.clone(),
+            _ => "Mixed".to_owned(),
+        }
+    };
+    vec![
+        if shown.is_empty() {
+            "None".to_owned()
+        } else {
+            shown
+        },
+        parents.to_string(),
+        joined("Accepted"),
+        joined("ResolvedRefs"),
+    ]
+}

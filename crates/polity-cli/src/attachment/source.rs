@@ -1,0 +1,264 @@
+//! Where the objects come from: `-m` files, or the cluster of the kubeconfig, read-only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use polity_attach::{GATEWAY_GROUP, Graph, ROUTES, put_in_namespace};
+use polity_runtime::args::ClientArgs;
+use polity_runtime::env;
+use serde_json::Value;
+
+use crate::exit::Exit;
+use crate::manifests::ManifestArgs;
+use crate::output::Paint;
+
+/// How many objects are asked for at once.
+const PAGE: u32 = 500;
+
+/// `-m`, `-n` and the flags of the client.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct SourceArgs {
+    #[command(flatten)]
+    pub(super) manifests: ManifestArgs,
+
+    /// The namespace of names that come without one, and of files that name none
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub(super) namespace: String,
+
+    /// The kubeconfig file
+    #[arg(long, env = env::KUBECONFIG, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The kubeconfig context to use instead of the current one
+    // Not `--context`: that is the context of a policy here.
+    #[arg(long, env = env::CONTEXT, value_name = "NAME")]
+    kube_context: Option<String>,
+
+    /// Act as this user
+    #[arg(long = "as", env = env::AS, value_name = "USER")]
+    as_user: Option<String>,
+
+    /// Act as a member of this group; can be given more than once
+    #[arg(long = "as-group", env = env::AS_GROUP, value_name = "GROUP", value_delimiter = ',', requires = "as_user")]
+    as_group: Vec<String>,
+}
+
+/// What was read.
+pub(super) struct Loaded {
+    pub(super) objects: Vec<Value>,
+    /// What could not be read, and why.
+    pub(super) missing: Vec<String>,
+}
+
+impl SourceArgs {
+    /// Reads everything, and says on stderr what could not be read.
+    pub(super) async fn load(&self) -> anyhow::Result<Loaded> {
+        let loaded = if self.manifests.given() {
+            let manifests = self.manifests.load()?;
+            let mut objects: Vec<Value> = manifests
+                .documents
+                .into_iter()
+                .map(|document| document.object)
+                .collect();
+            put_in_namespace(&mut objects, &self.namespace);
+            Loaded {
+                objects,
+                missing: Vec::new(),
+            }
+        } else {
+            from_cluster(&self.client()).await?
+        };
+        let paint = Paint::for_stderr();
+        for missing in &loaded.missing {
+            eprintln!("{} {missing}", paint.warn("incomplete:"));
+        }
+        Ok(loaded)
+    }
+
+    fn client(&self) -> ClientArgs {
+        ClientArgs {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.kube_context.clone(),
+            as_user: self.as_user.clone(),
+            as_group: self.as_group.clone(),
+        }
+    }
+
+    /// The graph of everything, with what is worth saying about it on stderr.
+    pub(super) async fn graph(&self) -> anyhow::Result<(Graph, Vec<String>)> {
+        let Loaded { objects, missing } = self.load().await?;
+        let graph = Graph::of(objects);
+        tell_errors(&graph);
+        Ok((graph, missing))
+    }
+}
+
+/// Findings that keep policies out of the results are not left to be found.
+fn tell_errors(graph: &Graph) {
+    let paint = Paint::for_stderr();
+    for finding in graph.findings() {
+        if finding.severity == polity_attach::Severity::Error {
+            eprintln!(
+                "{} {}",
+                paint.bad(&format!("{}:", finding.code)),
+                finding.message
+            );
+        }
+    }
+}
+
+/// The end of a command that found nothing wrong but may not have seen everything.
+pub(super) fn ending(missing: &[String]) -> Exit {
+    if missing.is_empty() {
+        Exit::Fine
+    } else {
+        Exit::Incomplete
+    }
+}
+
+async fn from_cluster(args: &ClientArgs) -> anyhow::Result<Loaded> {
+    let client = polity_runtime::client::connect(args).await?;
+    let mut reader = Reader {
+        client,
+        loaded: Loaded {
+            objects: Vec::new(),
+            missing: Vec::new(),
+        },
+        groups: BTreeMap::new(),
+        seen: BTreeSet::new(),
+    };
+    reader
+        .list("apiextensions.k8s.io", "CustomResourceDefinition")
+        .await?;
+    reader.list("polity.dev", "AttachmentConfig").await?;
+    // The kinds are known now; what they target and what their hierarchies name comes after them.
+    let kinds = Graph::of(reader.loaded.objects.clone());
+    let policies: Vec<(String, String)> = kinds
+        .kinds()
+        .map(|kind| (kind.kind.group.clone(), kind.kind.kind.clone()))
+        .collect();
+    for (group, kind) in &policies {
+        reader.list(group, kind).await?;
+    }
+    let gateway = ["GatewayClass", "Gateway", "ListenerSet", "ReferenceGrant"];
+    for kind in gateway.into_iter().chain(ROUTES) {
+        reader.list(GATEWAY_GROUP, kind).await?;
+    }
+    reader
+        .list("gateway.networking.x-k8s.io", "XListenerSet")
+        .await?;
+    reader.list("", "Namespace").await?;
+    reader.list("", "Service").await?;
+    for (group, kind) in targeted(&reader.loaded.objects)
+        .into_iter()
+        .chain(in_hierarchies(&reader.loaded.objects))
+    {
+        reader.list(&group, &kind).await?;
+    }
+    Ok(reader.loaded)
+}
+
+struct Reader {
+    client: kube::Client,
+    loaded: Loaded,
+    groups: BTreeMap<String, Option<kube::discovery::ApiGroup>>,
+    seen: BTreeSet<(String, String)>,
+}
+
+impl Reader {
+    /// Reads all objects of a kind. A kind that is not served is none; one that may not be read is missing.
+    async fn list(&mut self, group: &str, kind: &str) -> anyhow::Result<()> {
+        if !self.seen.insert((group.to_owned(), kind.to_owned())) {
+            return Ok(());
+        }
+        let Some(resource) = self.resource(group, kind).await? else {
+            return Ok(());
+        };
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = match api.list(&params).await {
+                Ok(page) => page,
+                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+                Err(error) => {
+                    self.loaded.missing.push(format!(
+                        "{kind} of group {group:?} cannot be listed: {error}"
+                    ));
+                    return Ok(());
+                }
+            };
+            for object in page.items {
+                let mut value = serde_json::to_value(object)?;
+                value["apiVersion"] = Value::from(resource.api_version.as_str());
+                value["kind"] = Value::from(resource.kind.as_str());
+                self.loaded.objects.push(value);
+            }
+            match page.metadata.continue_ {
+                Some(token) if !token.is_empty() => params = params.continue_token(&token),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn resource(&mut self, group: &str, kind: &str) -> anyhow::Result<Option<ApiResource>> {
+        if !self.groups.contains_key(group) {
+            let found = match kube::discovery::group(&self.client, group).await {
+                Ok(found) => Some(found),
+                Err(kube::Error::Discovery(_)) => None,
+                Err(error) => return Err(error).context("the cluster does not say what it serves"),
+            };
+            self.groups.insert(group.to_owned(), found);
+        }
+        let group = self.groups.get(group).and_then(Option::as_ref);
+        // Not all kinds of a group are served at its preferred version.
+        let found = group
+            .map(kube::discovery::ApiGroup::resources_by_stability)
+            .unwrap_or_default();
+        Ok(found
+            .into_iter()
+            .map(|(resource, _)| resource)
+            .find(|resource| resource.kind == kind))
+    }
+}
+
+/// The kinds that policies among these objects name as targets.
+fn targeted(objects: &[Value]) -> BTreeSet<(String, String)> {
+    let references = objects.iter().flat_map(|object| {
+        let spec = &object["spec"];
+        let many = spec["targetRefs"].as_array().into_iter().flatten();
+        many.chain(spec.get("targetRef"))
+    });
+    references
+        .filter_map(|reference| {
+            let group = reference["group"].as_str().unwrap_or("");
+            Some((group.to_owned(), reference["kind"].as_str()?.to_owned()))
+        })
+        .collect()
+}
+
+/// The kinds that configured hierarchies name.
+fn in_hierarchies(objects: &[Value]) -> BTreeSet<(String, String)> {
+    let mut kinds = BTreeSet::new();
+    let configs = objects
+        .iter()
+        .filter(|object| object["kind"] == "AttachmentConfig");
+    for settings in configs.filter_map(|config| polity_attach::Settings::of(config).ok()) {
+        for hierarchy in settings.hierarchies {
+            let edges = hierarchy
+                .edges
+                .into_iter()
+                .flat_map(|edge| [edge.child, edge.parent]);
+            for kind in hierarchy
+                .levels
+                .into_iter()
+                .chain(edges)
+                .filter(|kind| kind.kind != "*")
+            {
+                kinds.insert((kind.group, kind.kind));
+            }
+        }
+    }
+    kinds
+}

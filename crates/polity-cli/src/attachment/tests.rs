@@ -1,0 +1,260 @@
+//! The commands on the samples that the guide walks through.
+
+use jiff::Timestamp;
+use polity_attach::{Graph, ObjectRef, put_in_namespace};
+use polity_core::selector::LabelSelector;
+use serde_json::{Value, json};
+
+use super::get::Listing;
+use super::names::Names;
+use super::{affects, analyze, describe, effective, explain, impact};
+use crate::manifests::Manifests;
+use crate::output::Paint;
+
+fn samples() -> Vec<Value> {
+    let texts = [
+        include_str!("../../../../docs/samples/attachment/kinds.yaml"),
+        include_str!("../../../../docs/samples/attachment/shop.yaml"),
+        include_str!("../../../../docs/samples/attachment/policies.yaml"),
+    ];
+    let manifests = Manifests::from_text("samples.yaml", &texts.join("\n---\n"));
+    assert_eq!(manifests.problems, Vec::new());
+    let mut objects: Vec<Value> = manifests
+        .documents
+        .into_iter()
+        .map(|document| document.object)
+        .collect();
+    put_in_namespace(&mut objects, "default");
+    objects
+}
+
+fn now() -> Timestamp {
+    "2026-05-01T10:00:00Z".parse().unwrap()
+}
+
+fn named(graph: &Graph, text: &str) -> ObjectRef {
+    Names::of(graph).object(graph, text, "shop").unwrap()
+}
+
+#[test]
+fn effective_shows_fields_with_their_sources() {
+    let graph = Graph::of(samples());
+    let results = graph.effective(&named(&graph, "svc/cart"), None);
+    let text: Vec<String> = results
+        .iter()
+        .map(|result| effective::table(result, Paint::plain()))
+        .collect();
+    insta::assert_snapshot!(text.join("\n"));
+    let names = Names::of(&graph);
+    let through = names
+        .through(&graph, "Gateway/infra/edge#https", "shop")
+        .unwrap();
+    let contexts: usize = graph
+        .effective(&named(&graph, "service/cart"), Some(&through))
+        .iter()
+        .filter(|result| result.kind == "TimeoutPolicy")
+        .map(|result| result.contexts.len())
+        .sum();
+    assert_eq!(contexts, 1, "one path over that listener");
+}
+
+#[test]
+fn explain_names_the_policy_that_beat_the_shop() {
+    let graph = Graph::of(samples());
+    let explanation = graph
+        .explain(&named(&graph, "service/cart"), None, now())
+        .unwrap();
+    insta::assert_snapshot!(explain::table(&explanation, false, now(), Paint::plain()));
+    let json = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(json["kind"], "Explanation");
+    assert_eq!(json["policies"][0]["acts"], "yes");
+    let none = graph
+        .explain(&named(&graph, "gatewayclass/edge"), None, now())
+        .unwrap();
+    assert!(
+        explain::table(&none, false, now(), Paint::plain())
+            .contains("no policy acts on this object")
+    );
+}
+
+#[test]
+fn affects_counts_by_kind_and_namespace() {
+    let graph = Graph::of(samples());
+    let policy = named(&graph, "retrypolicies/all");
+    let answer = affects::Answer {
+        affects: graph.affects(&policy),
+        objects: Some(graph.affected(&policy)),
+        exact: true,
+        policy,
+    };
+    insta::assert_snapshot!(affects::table(&answer));
+}
+
+#[test]
+fn impact_of_a_deletion_and_of_a_change() {
+    let objects = samples();
+    let graph = Graph::of(objects.clone());
+    let policy = named(&graph, "rep/all");
+    let answer = impact::compare(graph, objects.clone(), Vec::new(), vec![policy], false).unwrap();
+    insta::assert_snapshot!(impact::table(&answer));
+    // What is applied again without a change keeps its age, and changes nothing.
+    let same: Vec<Value> = objects
+        .iter()
+        .filter(|object| object["kind"] == "TimeoutPolicy")
+        .cloned()
+        .map(|mut object| {
+            object["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("creationTimestamp");
+            object
+        })
+        .collect();
+    let answer =
+        impact::compare(Graph::of(objects.clone()), objects, same, Vec::new(), false).unwrap();
+    assert!(answer.impact.is_empty(), "{:?}", answer.impact);
+}
+
+fn listing<'a>(graph: &'a Graph, namespace: Option<&'a str>, wide: bool) -> Listing<'a> {
+    Listing {
+        graph,
+        namespace,
+        name: None,
+        selector: LabelSelector::everything(),
+        wide,
+        now: now(),
+    }
+}
+
+#[test]
+fn get_lists_policies_and_their_kinds() {
+    let graph = Graph::of(samples());
+    let names = Names::of(&graph);
+    let mut text = String::new();
+    for (kind, namespace, wide) in [
+        ("policies", None, false),
+        ("policycrds", None, true),
+        ("gateways", Some("infra"), true),
+        ("httproutes", Some("shop"), true),
+        ("services", Some("shop"), true),
+        ("namespaces", None, true),
+        ("gatewayclasses", None, true),
+    ] {
+        text.push_str(
+            &listing(&graph, namespace, wide)
+                .table(&names, kind)
+                .unwrap(),
+        );
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn describe_tells_everything_about_a_route() {
+    let graph = Graph::of(samples());
+    insta::assert_snapshot!(describe::description(
+        &graph,
+        &named(&graph, "httproute/web"),
+        now()
+    ));
+}
+
+#[test]
+fn analyze_finds_what_is_wrong_and_what_a_file_would_mend() {
+    let mut objects = samples();
+    assert_eq!(
+        Graph::of(objects.clone()).issues(),
+        Vec::new(),
+        "nothing is wrong with the samples"
+    );
+    objects.retain(|object| object["metadata"]["name"] != "catalogue");
+    objects.push(json!({"apiVersion": "samples.polity.dev/v1alpha1", "kind": "TimeoutPolicy",
+        "metadata": {"name": "typo", "namespace": "shop"},
+        "spec": {"targetRef": {"group": "", "kind": "Service", "name": "basket"}, "defaults": {"idle": "1s"}}}));
+    let mended = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "catalogue", "namespace": "shop"},
+                        "spec": {"ports": [{"name": "web", "port": 8080}]}});
+    let mut broken = objects
+        .iter()
+        .find(|object| object["kind"] == "HTTPRoute")
+        .unwrap()
+        .clone();
+    broken["metadata"]["name"] = json!("other");
+    broken["spec"]["parentRefs"] = json!([{"name": "nowhere", "namespace": "infra"}]);
+    let analysis = analyze::compare(&objects, vec![mended, broken]);
+    insta::assert_snapshot!(analyze::table(&analysis, true, Paint::plain()));
+}
+
+#[test]
+fn names_are_found_by_kind_plural_short_name_and_group() {
+    let graph = Graph::of(samples());
+    let names = Names::of(&graph);
+    for text in [
+        "service/cart",
+        "Service/cart",
+        "services/cart",
+        "svc/cart",
+        "svc/shop/cart",
+    ] {
+        assert_eq!(
+            names.object(&graph, text, "shop").unwrap().name,
+            "cart",
+            "{text}"
+        );
+    }
+    for text in [
+        "timeoutpolicy/web",
+        "timeoutpolicies/web",
+        "top/web",
+        "timeoutpolicy.samples.polity.dev/web",
+    ] {
+        assert_eq!(
+            names.object(&graph, text, "shop").unwrap().kind,
+            "TimeoutPolicy",
+            "{text}"
+        );
+    }
+    assert!(
+        names
+            .object(&graph, "service/none", "shop")
+            .unwrap_err()
+            .to_string()
+            .contains("not found or not readable")
+    );
+    assert!(
+        names
+            .object(&graph, "timeoutpolice/web", "shop")
+            .unwrap_err()
+            .to_string()
+            .contains("no kind")
+    );
+    assert!(names.object(&graph, "web", "shop").is_err());
+}
+
+#[test]
+fn the_schema_of_attachment_config_and_the_engine_know_the_same_fields() {
+    let crd = polity_api::crds()
+        .into_iter()
+        .find(|crd| crd.spec.names.kind == "AttachmentConfig")
+        .unwrap();
+    let schema = serde_json::to_value(&crd.spec.versions[0].schema).unwrap();
+    let spec = &schema["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let sections: Vec<&String> = spec.as_object().unwrap().keys().collect();
+    assert_eq!(sections, ["hierarchies", "kinds", "virtualKinds"]);
+    for field in spec["kinds"]["items"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+    {
+        let mut kind = json!({"kind": "X"});
+        kind[field] = Value::Null;
+        let read = polity_attach::Settings::of(&json!({"spec": {"kinds": [kind]}}));
+        let unknown = read
+            .err()
+            .is_some_and(|error| error.contains("unknown field"));
+        assert!(
+            !unknown,
+            "{field} is in the schema and the engine does not know it"
+        );
+    }
+}
