@@ -412,7 +412,7 @@ impl<'a> Checker<'a> {
         };
         let is_method = target.is_some();
         let bare = name.rsplit('.').next().unwrap_or(&name).to_owned();
-        if !library::is_known(&name) {
+        if !library::is_known(self.environment, &name) {
             return Err(self.refuse_call(&bare, &undeclared(&name)));
         }
         let mut arguments = Vec::new();
@@ -425,7 +425,7 @@ impl<'a> Checker<'a> {
             types.push(kind);
         }
         self.allows_mixed = was_mixed;
-        let fitting: Vec<&Overload> = library::overloads(&name, is_method)
+        let fitting: Vec<&Overload> = library::overloads(self.environment, &name, is_method)
             .filter(|o| o.accepts(&types))
             .collect();
         let Some(first) = fitting.first() else {
@@ -459,7 +459,7 @@ impl<'a> Checker<'a> {
         let is_variable = self.locals.iter().any(|(local, _)| local == prefix)
             || self.environment.variables.contains_key(prefix);
         let qualified = format!("{prefix}.{function}");
-        (!is_variable && library::is_known(&qualified)).then_some(qualified)
+        (!is_variable && library::is_known(self.environment, &qualified)).then_some(qualified)
     }
 
     /// Times written in the expression must be times.

@@ -127,6 +127,27 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
 }
 
+/// The member of a cluster's object that holds its scores. No field of an object is called so.
+const SCORES: &str = "@scores";
+
+/// A cluster's object with its scores, by the name of their resource.
+pub(crate) fn cluster_with_scores(object: &Json, scores: &Json) -> Value {
+    let members = object.as_object().into_iter().flatten();
+    let members = members.map(|(name, value)| (key(name), from_json(value)));
+    map(members.chain([(key(SCORES), from_json(scores))]).collect())
+}
+
+/// The scores of a cluster under one name, none when nobody gave any.
+pub(crate) fn scores(cluster: &Value, resource: &str) -> Value {
+    let member = |value: &Value, name: &str| match value {
+        Value::Map(members) => members.map.get(&key(name)).cloned(),
+        _ => None,
+    };
+    member(cluster, SCORES)
+        .and_then(|scores| member(&scores, resource))
+        .unwrap_or_else(|| Value::List(Arc::new(Vec::new())))
+}
+
 /// A value as JSON, where it has a form there.
 pub(crate) fn to_json(value: &Value, budget: &mut Budget) -> Result<Json, EvalError> {
     budget.spend(1)?;

@@ -365,6 +365,16 @@ impl<'a> Evaluation<'a> {
                 self.budget.spend(AUTHORIZER_COST)?;
                 authorizer::call(call.function.name, arguments)
             }
+            (Native::ParseJson, [Value::String(text)]) => {
+                self.budget.spend(text.len() as u64 + 1)?;
+                let parsed = serde_json::from_str(text);
+                parsed
+                    .map(|json| convert::from_json(&json))
+                    .map_err(|error| EvalError::Failed(format!("failed to parse JSON: {error}")))
+            }
+            (Native::Scores, [cluster @ Value::Map(_), Value::String(resource)]) => {
+                Ok(convert::scores(cluster, resource))
+            }
             _ => Err(EvalError::NoSuchOverload),
         }
     }

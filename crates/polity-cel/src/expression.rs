@@ -15,10 +15,15 @@ use crate::node::Node;
 use crate::syntax;
 use crate::types::Type;
 
+/// The variable of predicates over clusters.
+const CLUSTER: &str = "managedCluster";
+
 /// The variables an expression may name, with their types.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     pub(crate) variables: BTreeMap<String, Type>,
+    /// Whether the functions for predicates over clusters are there.
+    pub(crate) knows_clusters: bool,
 }
 
 impl Environment {
@@ -37,6 +42,14 @@ impl Environment {
             Type::Opaque(authorizer::RESOURCE),
         );
         environment
+    }
+
+    /// What predicates of placements may use: `managedCluster`, its scores, and `parseJSON`.
+    pub fn cluster_predicates() -> Self {
+        Self {
+            knows_clusters: true,
+            ..Self::new().variable(CLUSTER)
+        }
     }
 
     /// Adds a variable of any type.
@@ -230,6 +243,13 @@ impl Bindings {
     #[must_use]
     pub fn json(self, name: &str, value: &Json) -> Self {
         self.value(name, convert::from_json(value))
+    }
+
+    /// Binds `managedCluster` to a cluster's object; `scores` holds lists of `{name, value}` by the name of their
+    /// resource.
+    #[must_use]
+    pub fn cluster(self, object: &Json, scores: &Json) -> Self {
+        self.value(CLUSTER, convert::cluster_with_scores(object, scores))
     }
 
     /// Binds `authorizer`, and `authorizer.requestResource` to the resource of the request.

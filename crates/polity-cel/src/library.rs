@@ -12,7 +12,7 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 use crate::authorizer;
 use crate::budget::Budget;
 use crate::convert;
-use crate::expression::EvalError;
+use crate::expression::{Environment, EvalError};
 use crate::operators;
 use crate::types::Type;
 
@@ -90,6 +90,8 @@ pub(crate) enum Native {
     Or,
     OrValue,
     Authorizer,
+    ParseJson,
+    Scores,
 }
 
 /// The type conversions.
@@ -298,16 +300,36 @@ const OVERLOADS: &[Overload] = &[
     method("errored", &[DECISION], Bool, AUTHZ), method("error", &[DECISION], Text, AUTHZ),
 ];
 
+/// What predicates over clusters may call besides; no API server declares it.
+#[rustfmt::skip]
+const CLUSTER_OVERLOADS: &[Overload] = &[
+    method("parseJSON", &[Text], Any, native(Native::ParseJson)),
+    method("scores", &[Map, Text], List, native(Native::Scores)),
+];
+
+/// Everything that an environment declares.
+fn declared(environment: &Environment) -> impl Iterator<Item = &'static Overload> {
+    let besides = if environment.knows_clusters {
+        CLUSTER_OVERLOADS
+    } else {
+        &[]
+    };
+    OVERLOADS.iter().chain(besides)
+}
+
 /// All overloads of a function, methods or globals.
-pub(crate) fn overloads(name: &str, is_method: bool) -> impl Iterator<Item = &'static Overload> {
-    OVERLOADS
-        .iter()
+pub(crate) fn overloads(
+    environment: &Environment,
+    name: &str,
+    is_method: bool,
+) -> impl Iterator<Item = &'static Overload> {
+    declared(environment)
         .filter(move |overload| overload.name == name && overload.is_method == is_method)
 }
 
 /// Whether any function is called so, in any form.
-pub(crate) fn is_known(name: &str) -> bool {
-    OVERLOADS.iter().any(|overload| overload.name == name)
+pub(crate) fn is_known(environment: &Environment, name: &str) -> bool {
+    declared(environment).any(|overload| overload.name == name)
 }
 
 impl Overload {

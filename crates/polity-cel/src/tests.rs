@@ -526,3 +526,46 @@ proptest! {
         prop_assert!(matches!(result, Ok(true) | Err(EvalError::BudgetSpent)));
     }
 }
+
+#[test]
+fn predicates_over_clusters() {
+    let cluster = json!({
+        "metadata": {"name": "c1", "labels": {"env": "dev"}, "annotations": {"x": "{\"a\": [1, 2]}"}},
+        "status": {"version": {"kubernetes": "v1.31.0"}},
+    });
+    let scores = json!({"usage": [{"name": "cpu", "value": 40}]});
+    let holds = |text: &str| {
+        let environment = Environment::cluster_predicates();
+        let expression = Expression::compile(text, &environment, Output::Any);
+        let expression = expression.map_err(|error| error.to_string())?;
+        let bindings = Bindings::new().cluster(&cluster, &scores);
+        let mut budget = Budget::of(Budget::PER_EXPRESSION);
+        let value = expression.evaluate_bool(&bindings, &mut budget);
+        value.map_err(|error| error.to_string())
+    };
+    for truth in [
+        "managedCluster.metadata.labels['env'] == 'dev'",
+        "managedCluster.scores('usage').exists(s, s.name == 'cpu' && s.value > 30)",
+        "managedCluster.scores('absent').size() == 0",
+        "managedCluster.metadata.annotations['x'].parseJSON().a[1] == 2",
+        "semver(managedCluster.status.version.kubernetes, true).isGreaterThan(semver('1.30.0'))",
+    ] {
+        assert_eq!(holds(truth), Ok(true), "{truth}");
+    }
+    assert!(
+        holds("'{'.parseJSON().a")
+            .unwrap_err()
+            .contains("failed to parse JSON")
+    );
+    assert_eq!(
+        holds("managedCluster.metadata.name").unwrap_err(),
+        "expression evaluated to string, not bool"
+    );
+    // Elsewhere nobody knows these functions.
+    for text in ["object.scores('usage')", "'{}'.parseJSON()"] {
+        assert!(
+            evaluate(text).unwrap_err().contains("undeclared reference"),
+            "{text}"
+        );
+    }
+}
