@@ -1,0 +1,225 @@
+//! How fast plans and placements are on this machine: `cargo run --release -p polity-rollout --example bench`.
+//!
+//! Each line is a name, a number and a unit, separated by tabs.
+
+#![expect(clippy::print_stdout, reason = "the figures are this program's output")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use polity_core::ManagedCluster;
+use polity_core::cluster::ClusterSetBinding;
+use polity_core::placement::{
+    ClusterSelector, Placement, PlacementDecision, PlacementKey, PlacementRules, Predicate,
+};
+use polity_core::rollout_strategy::{
+    GroupKey, Pace, Progressive, ProgressivePerGroup, RolloutStatus, RolloutStrategy, Threshold,
+};
+use polity_core::selector::LabelSelector;
+use polity_rollout::placement::{ClusterExpression, ClusterExpressions, NoExpressions};
+use polity_rollout::{ClusterState, DecisionGroups, Fleet, FleetParts, Observed, plan, schedule};
+
+fn main() {
+    for n_clusters in [1_000, 10_000, 100_000] {
+        measure_plans(n_clusters);
+    }
+    for n_clusters in [1_000, 10_000, 100_000] {
+        measure_placements(n_clusters, 1);
+    }
+    measure_placements(10_000, 1_000);
+    measure_expressions(10_000);
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+/// The best of several runs: what disturbs a run only makes it slower.
+fn best_of(n_runs: u32, mut work: impl FnMut()) -> Duration {
+    let run = |_| {
+        let start = clock();
+        work();
+        start.elapsed()
+    };
+    (0..n_runs).map(run).min().unwrap_or_default()
+}
+
+fn report(name: &str, took: Duration) {
+    println!("{name}\t{:.3}\tms", took.as_secs_f64() * 1000.0);
+}
+
+fn now() -> Timestamp {
+    Timestamp::constant(1_800_000_000, 0)
+}
+
+/// A fleet in the middle of a rollout: half of it done, some in flight, a few failed, groups of 50.
+fn measure_plans(n_clusters: usize) {
+    let name = |number: usize| format!("cluster-{number:06}");
+    let groups = (0..n_clusters).step_by(50).map(|first| {
+        let end = n_clusters.min(first + 50);
+        let key = GroupKey::new((first / 50) as u32, "");
+        (key, (first..end).map(name).collect::<Vec<_>>())
+    });
+    let groups = DecisionGroups::gather(groups);
+    let state = |number: usize| ClusterState {
+        status: match number % 100 {
+            0 => RolloutStatus::Failed,
+            1..5 => RolloutStatus::Progressing,
+            _ => RolloutStatus::Succeeded,
+        },
+        since: Some(now() - SignedDuration::from_secs(number as i64 % 600)),
+    };
+    let observed: Observed = (0..n_clusters / 2)
+        .map(|number| (name(number).into(), state(number)))
+        .collect();
+    let pace = Pace {
+        min_success_time: SignedDuration::from_mins(5),
+        progress_deadline: Some(SignedDuration::from_mins(30)),
+        max_failures: Threshold::Percent(10),
+    };
+    let strategies = [
+        RolloutStrategy::All(pace.clone()),
+        RolloutStrategy::Progressive(Progressive {
+            pace: pace.clone(),
+            max_concurrency: Some(Threshold::Percent(100)),
+            mandatory_groups: Vec::new(),
+        }),
+        RolloutStrategy::ProgressivePerGroup(ProgressivePerGroup {
+            pace,
+            mandatory_groups: Vec::new(),
+        }),
+    ];
+    for strategy in strategies {
+        let took = best_of(5, || {
+            black_box(plan(&strategy, &groups, &observed, now()));
+        });
+        report(
+            &format!("plan {} over {n_clusters} clusters", strategy.type_name()),
+            took,
+        );
+    }
+}
+
+fn fleet(n_clusters: usize, n_placements: usize) -> Fleet {
+    let cluster = |number: usize| {
+        let mut cluster = ManagedCluster::named(format!("cluster-{number:06}"));
+        let labels = [
+            ("env", ["dev", "test", "prod"][number % 3].to_owned()),
+            ("region", format!("region-{}", number % 20)),
+            ("vendor", ["a", "b"][number % 2].to_owned()),
+            ("team", format!("team-{}", number % 100)),
+            ("tier", format!("{}", number % 5)),
+        ];
+        cluster.labels = labels
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect();
+        cluster
+    };
+    let clusters: Vec<_> = (0..n_clusters).map(cluster).collect();
+    // Every tenth cluster is decided by every tenth placement, so that scores differ.
+    let decision = |number: usize| PlacementDecision {
+        placement: placement(number).key,
+        name: format!("p{number}-decision-1"),
+        group: GroupKey::new(0, ""),
+        clusters: clusters
+            .iter()
+            .skip(number % 10)
+            .step_by(10)
+            .map(|c| c.name.clone())
+            .collect(),
+    };
+    let decisions = (0..n_placements).step_by(10).map(decision).collect();
+    FleetParts {
+        decisions,
+        clusters,
+        bindings: vec![ClusterSetBinding {
+            namespace: "ns".to_owned(),
+            cluster_set: "global".to_owned(),
+        }],
+        ..FleetParts::default()
+    }
+    .into()
+}
+
+/// Placements of every kind: by one label, by a set of values, by two predicates; a third of them wants 50 clusters.
+fn placement(number: usize) -> Placement {
+    let by_labels = |text: String| Predicate {
+        selector: ClusterSelector {
+            labels: text.parse().expect("a selector"),
+            claims: LabelSelector::everything(),
+        },
+        expressions: Vec::new(),
+    };
+    let region = number % 20;
+    let predicates = match number % 3 {
+        0 => vec![by_labels(format!("env=prod,region=region-{region}"))],
+        1 => vec![by_labels(format!(
+            "region in (region-{region},region-{})",
+            (region + 1) % 20
+        ))],
+        _ => vec![
+            by_labels(format!("team=team-{}", number % 100)),
+            by_labels("env=dev,tier notin (0,1)".to_owned()),
+        ],
+    };
+    Placement {
+        key: PlacementKey::new("ns", format!("p{number}")),
+        cluster_sets: Vec::new(),
+        rules: Ok(PlacementRules {
+            predicates,
+            number_of_clusters: number.is_multiple_of(3).then_some(50),
+            ..PlacementRules::default()
+        }),
+    }
+}
+
+fn measure_placements(n_clusters: usize, n_placements: usize) {
+    let placements: Vec<_> = (0..n_placements).map(placement).collect();
+    let fleet = fleet(n_clusters, n_placements);
+    let n_runs = if n_placements > 1 { 3 } else { 5 };
+    let took = best_of(n_runs, || {
+        for placement in &placements {
+            black_box(schedule(placement, &fleet, &NoExpressions, now()));
+        }
+    });
+    report(
+        &format!("{n_placements} placements over {n_clusters} clusters, labels"),
+        took,
+    );
+}
+
+/// The cost of asking an expression about every cluster, without that of a language.
+fn measure_expressions(n_clusters: usize) {
+    struct Always;
+    impl ClusterExpressions for Always {
+        fn compile(&self, _: &str) -> Result<Box<dyn ClusterExpression + '_>, String> {
+            Ok(Box::new(Self))
+        }
+    }
+    impl ClusterExpression for Always {
+        fn holds(&self, cluster: &ManagedCluster) -> Result<bool, String> {
+            Ok(cluster.labels.contains_key("env"))
+        }
+    }
+    let placement = Placement {
+        rules: Ok(PlacementRules {
+            predicates: vec![Predicate {
+                expressions: vec!["true".to_owned()],
+                ..Predicate::default()
+            }],
+            ..PlacementRules::default()
+        }),
+        ..placement(0)
+    };
+    let fleet = fleet(n_clusters, 1);
+    let took = best_of(5, || {
+        black_box(schedule(&placement, &fleet, &Always, now()));
+    });
+    report(
+        &format!("1 placement over {n_clusters} clusters, everyone through a trait"),
+        took,
+    );
+}
