@@ -8,17 +8,18 @@ use crate::{shell, up};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// What to measure (store, reports, attachment; the store if it is left out), and arguments for the benchmark: a
-    /// folder on the disk to measure, a number of results
+    /// What to measure (store, reports, attachment, governance; the store if it is left out), and arguments for the
+    /// benchmark: a folder on the disk to measure, a number of results
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// What can be measured, in which crate, and how long that takes.
-const BENCHMARKS: &[(&str, &str, &str)] = &[
-    ("store", "polity-store", "two minutes"),
-    ("reports", "polity-report", "seconds"),
-    ("attachment", "polity-attach", "half a minute"),
+/// What can be measured, in which crates, and how long that takes.
+const BENCHMARKS: &[(&str, &[&str], &str)] = &[
+    ("store", &["polity-store"], "two minutes"),
+    ("reports", &["polity-report"], "seconds"),
+    ("attachment", &["polity-attach"], "half a minute"),
+    ("governance", &["polity-rollout"], "seconds"),
 ];
 
 #[derive(clap::Args)]
@@ -45,20 +46,23 @@ impl Bench {
             .first()
             .and_then(|word| BENCHMARKS.iter().find(|(name, ..)| name == word));
         let n_names = usize::from(named.is_some());
-        let (name, package, time) = named.unwrap_or(&BENCHMARKS[0]);
+        let (name, packages, time) = named.unwrap_or(&BENCHMARKS[0]);
         eprintln!(
             "measuring the {name} ({time}; before it a release build, some minutes the first time)"
         );
-        let mut command = shell::cargo([
-            "run",
-            "--release",
-            "--package",
-            package,
-            "--example",
-            "bench",
-            "--",
-        ]);
-        shell::run(command.args(&self.arguments[n_names..]))
+        for package in *packages {
+            let mut command = shell::cargo([
+                "run",
+                "--release",
+                "--package",
+                package,
+                "--example",
+                "bench",
+                "--",
+            ]);
+            shell::run(command.args(&self.arguments[n_names..]))?;
+        }
+        Ok(())
     }
 }
 
