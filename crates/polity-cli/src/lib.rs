@@ -11,6 +11,7 @@ pub mod lint;
 pub mod local;
 pub mod manifests;
 pub mod output;
+pub mod placement;
 pub mod report;
 pub mod reset;
 pub mod rollout;

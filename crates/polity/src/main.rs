@@ -15,7 +15,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
-use polity_cli::{attachment, doctor, down, lint, report, reset, rollout, status, version};
+use polity_cli::{
+    attachment, doctor, down, lint, placement, report, reset, rollout, status, version,
+};
 use polity_runtime::logs::LogArgs;
 
 /// Policy control plane for Kubernetes.
@@ -41,6 +43,7 @@ enum Command {
     Status(status::StatusArgs),
     Reset(reset::ResetArgs),
     Doctor(doctor::DoctorArgs),
+    Placement(placement::PlacementArgs),
     Rollout(rollout::RolloutArgs),
     Lint(lint::LintArgs),
     Report(report::ReportArgs),
@@ -89,6 +92,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Reset(args) => args.run(),
         Command::Rollout(args) => args.run(),
         Command::Lint(args) => args.run(),
+        Command::Placement(args) => args.run(),
         Command::Completion(CompletionArgs { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "polity", &mut std::io::stdout());
             Ok(Exit::Fine)

@@ -1,0 +1,31 @@
+//! `polity placement`: what placements decide, and why.
+
+mod answer;
+mod cel;
+mod explain;
+mod fleet;
+
+use crate::exit::Exit;
+
+pub use cel::Expressions;
+pub use fleet::FleetFiles;
+
+/// See which clusters a placement chooses, and why
+#[derive(Debug, clap::Args)]
+pub struct PlacementArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Explain(explain::ExplainArgs),
+}
+
+impl PlacementArgs {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        match self.command {
+            Command::Explain(args) => args.run(),
+        }
+    }
+}
