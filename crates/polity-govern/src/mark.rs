@@ -32,12 +32,11 @@ impl Version {
             .chain_update(uid)
             .chain_update(text)
             .finalize();
-        Self(
-            digest[..VERSION_BYTES]
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        )
+        let mut hex = String::new();
+        for byte in &digest[..VERSION_BYTES] {
+            hex.push_str(&format!("{byte:02x}"));
+        }
+        Self(hex)
     }
 
     fn parse(text: &str) -> Option<Self> {

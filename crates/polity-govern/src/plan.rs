@@ -242,7 +242,7 @@ impl Planner<'_> {
             (Some(Refusal(why)), _) => rollout.refused = Some(why.clone()),
             (None, true) => rollout.look_again_at = Some(self.now),
             (None, false) => {
-                handed_out = self.ask_engine(effective, &groups, &standings, &mut rollout)
+                handed_out = self.ask_engine(effective, &groups, &standings, &mut rollout);
             }
         }
         for cluster in &handed_out {

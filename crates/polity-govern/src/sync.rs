@@ -6,7 +6,7 @@
 
 mod object;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use polity_core::governance::{Action, Compliance, Dependency, Policy, PolicyTemplate, names};
 use serde_json::Value;
@@ -144,12 +144,12 @@ pub fn sync(policy: &Policy, cluster_name: &str, cluster: &dyn Cluster) -> SyncP
 }
 
 fn has_duplicates(templates: &[PolicyTemplate]) -> bool {
-    let mut seen = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     templates
         .iter()
         .map(PolicyTemplate::name)
         .filter(|name| !name.is_empty())
-        .any(|name| seen.insert(name, ()).is_some())
+        .any(|name| !seen.insert(name))
 }
 
 struct Syncer<'a> {
