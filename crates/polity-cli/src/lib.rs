@@ -16,6 +16,7 @@ pub mod report;
 pub mod reset;
 pub mod rollout;
 pub mod status;
+pub mod template;
 pub mod version;
 
 use std::path::Path;

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
 use polity_cli::{
-    attachment, doctor, down, lint, placement, report, reset, rollout, status, version,
+    attachment, doctor, down, lint, placement, report, reset, rollout, status, template, version,
 };
 use polity_runtime::logs::LogArgs;
 
@@ -50,6 +50,7 @@ enum Command {
     #[command(flatten)]
     Attachment(attachment::AttachmentCommand),
     Apiserver(apiserver::ApiserverArgs),
+    Template(template::TemplateArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
     /// Print the command reference as Markdown
@@ -110,6 +111,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Doctor(args) => block_on(args.run()),
         Command::Attachment(command) => block_on(command.run()),
         Command::Report(args) => block_on(args.run()),
+        Command::Template(args) => block_on(args.run()),
     }
 }
 
