@@ -4,6 +4,7 @@
 pub mod attachment;
 pub mod doctor;
 pub mod down;
+pub mod dryrun;
 pub mod exit;
 pub mod findings;
 mod governance;
