@@ -8,6 +8,8 @@ pub enum Exit {
     Fine,
     /// It ran, and what it looked for is not as it should be.
     Findings,
+    /// A code of its own, for a command whose users know others.
+    Code(u8),
     /// It ran and found nothing, but could not see everything.
     Incomplete,
 }
@@ -34,6 +36,7 @@ impl From<Exit> for ExitCode {
         match exit {
             Exit::Fine => Self::SUCCESS,
             Exit::Findings => Self::from(1),
+            Exit::Code(code) => Self::from(code),
             Exit::Incomplete => Self::from(3),
         }
     }

@@ -4,6 +4,7 @@
 pub mod attachment;
 pub mod doctor;
 pub mod down;
+pub mod dryrun;
 pub mod exit;
 pub mod findings;
 mod governance;
@@ -16,6 +17,7 @@ pub mod report;
 pub mod reset;
 pub mod rollout;
 pub mod status;
+pub mod template;
 pub mod version;
 
 use std::path::Path;

@@ -25,6 +25,7 @@ pub mod prune;
 pub mod related;
 mod select;
 pub mod status;
+mod templates;
 pub mod when;
 
 pub use cluster::{Cluster, DryRun, Kind, ReadError, Resolved, TemplateContext, Templates};
@@ -33,6 +34,7 @@ pub use decide::{Finding, Write};
 pub use evaluate::{Evaluation, Options, evaluate};
 pub use policy::ConfigurationPolicy;
 pub use status::{State, Status};
+pub use templates::GoTemplates;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Diffs and `toYaml` are compared by users with what they know, and the template engine decides by
 //! quotes what becomes a number; so the rules here are those of `sigs.k8s.io/yaml` (keys in natural
-//! order, block style, no line folding) and, with [`Layout::Indented`], of `yaml.v3` with two spaces.
+//! order, block style, long texts in lines of 80) and, with [`Layout::Indented`], of `yaml.v3` with two spaces.
 //! Parsing what was written gives the same value back.
 
 mod resolve;
@@ -67,6 +67,28 @@ struct Writer {
     layout: Layout,
 }
 
+/// Lines are broken at the next space behind this column.
+const WIDTH: usize = 80;
+
+/// How a text may be broken into lines.
+#[derive(Debug, Clone, Copy)]
+struct Fold {
+    allowed: bool,
+    /// Between quotes a text is not broken at its edges.
+    quoted: bool,
+    indent: usize,
+}
+
+impl Fold {
+    fn of(place: Place, indent: isize, quoted: bool) -> Self {
+        Self {
+            allowed: place != Place::SimpleKey,
+            quoted,
+            indent: usize::try_from(indent).map_or(2, |indent| indent + 2),
+        }
+    }
+}
+
 /// Keys longer than this are written behind a question mark.
 const LONGEST_SIMPLE_KEY: usize = 128;
 
@@ -121,21 +143,74 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str, place: Place, indent: isize) {
-        match style_of_text(text, place == Place::SimpleKey) {
-            Style::Plain => self.plain(text),
+        match style_of_text(text, place == Place::SimpleKey, self.layout) {
+            Style::Plain => {
+                self.separate();
+                self.folded(text, Fold::of(place, indent, false));
+            }
             Style::Single => {
                 self.separate();
                 self.put("'");
-                self.put(&text.replace('\'', "''"));
+                self.folded(&text.replace('\'', "''"), Fold::of(place, indent, true));
                 self.put("'");
-                self.settled();
             }
             Style::Double => {
                 self.separate();
-                self.put(&scalar::double_quoted(text));
-                self.settled();
+                self.double_quoted(text, &Fold::of(place, indent, true));
             }
-            Style::Literal => self.literal(text, indent),
+            Style::Literal => return self.literal(text, indent),
+        }
+        self.settled();
+    }
+
+    /// A text in one line, or in several where it is too long and has single spaces to break at.
+    fn folded(&mut self, text: &str, fold: Fold) {
+        let mut after_space = false;
+        let mut rest = text.char_indices().peekable();
+        while let Some((at, c)) = rest.next() {
+            let next = rest.peek().map(|(_, next)| *next);
+            let inside = !fold.quoted || (at > 0 && next.is_some());
+            let breaks = c == ' ' && !after_space && next != Some(' ') && inside;
+            if breaks && fold.allowed && self.is_too_long() {
+                self.line_break('\n');
+                self.fill(fold.indent);
+            } else {
+                self.out.push(c);
+                self.column += 1;
+            }
+            after_space = c == ' ';
+        }
+    }
+
+    fn double_quoted(&mut self, text: &str, fold: &Fold) {
+        self.put("\"");
+        let mut after_space = false;
+        let last = text.chars().count().saturating_sub(1);
+        let mut rest = text.chars().enumerate().peekable();
+        let marked = text.starts_with('\u{feff}');
+        while let Some((i, c)) = rest.next() {
+            if c == ' ' && !after_space && fold.allowed && self.is_too_long() && i > 0 && i < last {
+                self.line_break('\n');
+                self.fill(fold.indent);
+                // A space at the start of a line would be lost without it.
+                if rest.peek().is_some_and(|(_, next)| *next == ' ') {
+                    self.put("\\");
+                }
+            } else {
+                self.put(&scalar::escaped(c, marked));
+            }
+            after_space = c == ' ';
+        }
+        self.put("\"");
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.layout == Layout::Compact && self.column > WIDTH
+    }
+
+    fn fill(&mut self, indent: usize) {
+        while self.column < indent {
+            self.put(" ");
         }
     }
 
@@ -216,9 +291,7 @@ impl Writer {
         if !self.indention || taken {
             self.line_break('\n');
         }
-        while self.column < indent {
-            self.put(" ");
-        }
+        self.fill(indent);
         (self.whitespace, self.indention) = (true, true);
     }
 }

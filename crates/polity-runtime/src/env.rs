@@ -55,6 +55,10 @@ variables! {
     KEY_FILE = "KUBEWARDEN_KEY_FILE";
     /// The authorities of client certificates in PEM, separated by commas (`--client-ca-file`).
     CLIENT_CA_FILE = "KUBEWARDEN_CLIENT_CA_FILE";
+    /// More kinds for a dry run of configuration policies (`--mappings-file`).
+    DRYRUN_MAPPINGS_FILE = "DRYRUN_MAPPINGS_FILE";
+    /// Whether a dry run looks at the cluster instead of files (`--from-cluster`).
+    DRYRUN_FROM_CLUSTER = "DRYRUN_FROM_CLUSTER";
     /// How much is logged: a level, or filter directives (`--log-level`).
     LOG_LEVEL = "KUBEWARDEN_LOG_LEVEL";
     /// How log lines look: text or json (`--log-fmt`).

@@ -16,7 +16,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
 use polity_cli::{
-    attachment, doctor, down, lint, placement, report, reset, rollout, status, version,
+    attachment, doctor, down, dryrun, lint, placement, report, reset, rollout, status, template,
+    version,
 };
 use polity_runtime::logs::LogArgs;
 
@@ -43,6 +44,7 @@ enum Command {
     Status(status::StatusArgs),
     Reset(reset::ResetArgs),
     Doctor(doctor::DoctorArgs),
+    Dryrun(dryrun::DryrunArgs),
     Placement(placement::PlacementArgs),
     Rollout(rollout::RolloutArgs),
     Lint(lint::LintArgs),
@@ -50,6 +52,7 @@ enum Command {
     #[command(flatten)]
     Attachment(attachment::AttachmentCommand),
     Apiserver(apiserver::ApiserverArgs),
+    Template(template::TemplateArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
     /// Print the command reference as Markdown
@@ -108,8 +111,10 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),
         Command::Doctor(args) => block_on(args.run()),
+        Command::Dryrun(args) => block_on(args.run()),
         Command::Attachment(command) => block_on(command.run()),
         Command::Report(args) => block_on(args.run()),
+        Command::Template(args) => block_on(args.run()),
     }
 }
 

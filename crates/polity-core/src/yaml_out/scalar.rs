@@ -2,6 +2,7 @@
 
 use serde_json::Number;
 
+use super::Layout;
 use super::resolve::is_text_when_plain;
 
 /// The form of a text.
@@ -14,8 +15,8 @@ pub(super) enum Style {
 }
 
 /// The form that reads back as this text.
-pub(super) fn style_of_text(text: &str, simple_key: bool) -> Style {
-    let shape = Shape::of(text);
+pub(super) fn style_of_text(text: &str, simple_key: bool, layout: Layout) -> Style {
+    let shape = Shape::of(text, layout);
     if text.contains('\n') {
         return if shape.block_allowed && !simple_key {
             Style::Literal
@@ -42,7 +43,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(text: &str) -> Self {
+    fn of(text: &str, layout: Layout) -> Self {
         if text.is_empty() {
             return Self {
                 plain_allowed: true,
@@ -58,7 +59,8 @@ impl Shape {
         while let Some(c) = rest.next() {
             let next = rest.clone().next();
             indicators |= is_indicator(previous, c, next);
-            special |= !is_printable(c);
+            // yaml.v3 keeps tabs in a literal text, where they do no harm.
+            special |= !is_printable(c) && (c != '\t' || layout == Layout::Compact);
             line_breaks |= is_break(c);
             break_space |= c == ' ' && previous.is_some_and(is_break);
             space_break |= is_break(c) && previous == Some(' ');
@@ -67,9 +69,15 @@ impl Shape {
         let edge = |c: char| c == ' ' || is_break(c);
         let loose_edge = text.starts_with(edge) || text.ends_with(edge);
         let unsafe_text = space_break || special;
+        let tabs = text.contains('\t');
         Self {
-            plain_allowed: !(indicators || loose_edge || line_breaks || break_space || unsafe_text),
-            single_allowed: !(break_space || unsafe_text),
+            plain_allowed: !(indicators
+                || loose_edge
+                || line_breaks
+                || break_space
+                || unsafe_text
+                || tabs),
+            single_allowed: !(break_space || unsafe_text || tabs),
             block_allowed: !(text.ends_with(' ') || unsafe_text),
         }
     }
@@ -101,45 +109,36 @@ fn is_printable(c: char) -> bool {
         && c != '\u{feff}'
 }
 
-/// The text between double quotes, with everything escaped that must be.
-pub(super) fn double_quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    // A mark of byte order in front has every character escaped that follows it.
-    let marked = text.starts_with('\u{feff}');
-    for c in text.chars() {
-        if is_printable(c) && !is_break(c) && c != '"' && c != '\\' && !marked {
-            out.push(c);
-            continue;
-        }
-        out.push('\\');
-        match c {
-            '\0' => out.push('0'),
-            '\x07' => out.push('a'),
-            '\x08' => out.push('b'),
-            '\t' => out.push('t'),
-            '\n' => out.push('n'),
-            '\x0b' => out.push('v'),
-            '\x0c' => out.push('f'),
-            '\r' => out.push('r'),
-            '\x1b' => out.push('e'),
-            '"' | '\\' => out.push(c),
-            '\u{85}' => out.push('N'),
-            '\u{a0}' => out.push('_'),
-            '\u{2028}' => out.push('L'),
-            '\u{2029}' => out.push('P'),
-            _ => {
-                let code = u32::from(c);
-                out.push_str(&match code {
-                    0..=0xff => format!("x{code:02X}"),
-                    0x100..=0xffff => format!("u{code:04X}"),
-                    _ => format!("U{code:08X}"),
-                });
-            }
-        }
+/// A character between double quotes. Behind a mark of byte order every one is escaped.
+pub(super) fn escaped(c: char, marked: bool) -> String {
+    if is_printable(c) && !is_break(c) && c != '"' && c != '\\' && !marked {
+        return c.to_string();
     }
-    out.push('"');
-    out
+    let short = match c {
+        '\0' => '0',
+        '\x07' => 'a',
+        '\x08' => 'b',
+        '\t' => 't',
+        '\n' => 'n',
+        '\x0b' => 'v',
+        '\x0c' => 'f',
+        '\r' => 'r',
+        '\x1b' => 'e',
+        '"' | '\\' => c,
+        '\u{85}' => 'N',
+        '\u{a0}' => '_',
+        '\u{2028}' => 'L',
+        '\u{2029}' => 'P',
+        _ => {
+            let code = u32::from(c);
+            return match code {
+                0..=0xff => format!("\\x{code:02X}"),
+                0x100..=0xffff => format!("\\u{code:04X}"),
+                _ => format!("\\U{code:08X}"),
+            };
+        }
+    };
+    format!("\\{short}")
 }
 
 /// A number: whole ones without a fraction, as they come back from JSON; others by [`format_float`].

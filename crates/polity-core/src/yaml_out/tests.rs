@@ -107,3 +107,16 @@ mod properties {
         }
     }
 }
+
+#[test]
+fn long_texts_are_broken_at_spaces() {
+    let words = "word ".repeat(30);
+    let text = to_yaml(&json!({ "k": words.trim_end() }));
+    assert!(text.lines().all(|line| line.len() < 90), "{text}");
+    assert!(
+        text.lines().skip(1).all(|line| line.starts_with("  word")),
+        "{text}"
+    );
+    let whole = to_yaml_in(&json!({ "k": words.trim_end() }), Layout::Indented);
+    assert_eq!(whole.lines().count(), 1);
+}

@@ -1,0 +1,298 @@
+//! `polity dryrun`: a configuration policy held against files, or against a cluster, before anything runs.
+//!
+//! Output and exit codes are those that users of policies know (governance reference, section 13); everything is
+//! evaluated as inform, so nothing is ever written.
+
+mod desired_status;
+mod file_cluster;
+mod generate;
+mod inputs;
+mod kinds;
+mod live_cluster;
+mod log;
+mod policies;
+mod schemas;
+mod show;
+mod templates;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use polity_comply::evaluate::{Options, evaluate};
+use polity_comply::status::{State, Status};
+use polity_comply::{Cluster, ConfigurationPolicy, GoTemplates};
+use polity_core::yaml_out;
+use polity_runtime::args::ClientArgs;
+use polity_runtime::{Clock, env};
+use polity_template::{Limits, Rules};
+use serde_json::Value;
+
+use self::file_cluster::FileCluster;
+use self::kinds::Kinds;
+use self::live_cluster::LiveCluster;
+use self::log::Log;
+use self::templates::DryrunHost;
+use crate::exit::{self, Exit, Hinted};
+use crate::output::Paint;
+
+/// What users of this command know: 2 is noncompliant, 1 is an error.
+const NONCOMPLIANT: u8 = 2;
+const ERROR: u8 = 1;
+
+/// Hold a configuration policy against files, or a cluster, without changing anything
+#[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags are independent of each other"
+)]
+#[command(
+    subcommand_negates_reqs = true,
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  polity dryrun -p policy.yaml pod.yaml\n  polity dryrun -p policy.yaml cluster-state/ --no-colors\n  kubectl get pods -A -o yaml | polity dryrun -p policy.yaml -\n  polity dryrun -p policy.yaml --from-cluster --context staging\n  polity dryrun -p policy.yaml state/ --desired-status expected.yaml\n\nDirectories are not searched below their first level.\nExit code 0: compliant, 2: noncompliant, 1: an error."
+)]
+pub struct DryrunArgs {
+    #[command(subcommand)]
+    command: Option<DryrunCommand>,
+
+    /// The ConfigurationPolicy, or the Policy with ConfigurationPolicies in it
+    #[arg(short = 'p', long, value_name = "FILE", required = true)]
+    policy: Option<PathBuf>,
+
+    /// What is in the cluster: files, directories, or `-` for standard input
+    #[arg(value_name = "FILE|DIR|-")]
+    inputs: Vec<PathBuf>,
+
+    /// Write the compliance messages to this file, one a line, instead of printing them
+    #[arg(long, value_name = "FILE")]
+    messages_path: Option<PathBuf>,
+
+    /// Print the differences
+    #[arg(long, value_name = "BOOL", default_value = "true", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    print_diffs: bool,
+
+    /// Print differences in full, however long they are
+    #[arg(long, value_name = "BOOL", default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, hide_default_value = true)]
+    full_diffs: bool,
+
+    /// Compare the resulting status with the one in this file, which may be partial
+    #[arg(short = 'c', long, value_name = "FILE")]
+    desired_status: Option<PathBuf>,
+
+    /// Write the resulting status to this file
+    #[arg(long, value_name = "FILE")]
+    status_path: Option<PathBuf>,
+
+    /// More kinds than the built-in ones: a file as `polity dryrun generate` prints it
+    #[arg(long, value_name = "FILE", env = env::DRYRUN_MAPPINGS_FILE)]
+    mappings_file: Option<PathBuf>,
+
+    /// Look at the cluster of the kubeconfig instead of files; a difference is confirmed by a server-side dry run
+    #[arg(long, value_name = "BOOL", env = env::DRYRUN_FROM_CLUSTER, default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, hide_default_value = true)]
+    from_cluster: bool,
+
+    /// No colours
+    #[arg(long, value_name = "BOOL", default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, hide_default_value = true)]
+    no_colors: bool,
+
+    /// Tell on stderr what was looked at and found
+    #[arg(long, value_name = "BOOL", default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, hide_default_value = true)]
+    log: bool,
+
+    /// Write what was looked at and found to this file
+    #[arg(long, value_name = "FILE")]
+    log_path: Option<PathBuf>,
+
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum DryrunCommand {
+    Generate(generate::GenerateArgs),
+}
+
+impl DryrunArgs {
+    pub async fn run(self) -> anyhow::Result<Exit> {
+        let ended = match self.command {
+            Some(DryrunCommand::Generate(args)) => args.run().await.map(|()| Exit::Fine),
+            None => self.evaluate().await.and_then(Answer::print),
+        };
+        Ok(ended.unwrap_or_else(|error| {
+            exit::report(&error);
+            Exit::Code(ERROR)
+        }))
+    }
+
+    /// Evaluates all policies, and writes the files that were asked for.
+    async fn evaluate(self) -> anyhow::Result<Answer> {
+        let Self {
+            command: _,
+            policy,
+            inputs,
+            messages_path,
+            print_diffs,
+            full_diffs,
+            desired_status,
+            status_path,
+            mappings_file,
+            from_cluster,
+            no_colors,
+            log,
+            log_path,
+            client,
+        } = self;
+        let policy = policy.context("--policy is required")?;
+        let policies = policies::read(&policy)?;
+        let desired_status = desired_status.map(|path| desired_status::read(&path));
+        let report = Report {
+            desired_status: desired_status.transpose()?,
+            print_diffs,
+            print_messages: messages_path.is_none(),
+            options: Options {
+                full_diffs,
+                ..Options::default()
+            },
+            paint: match no_colors {
+                true => Paint::plain(),
+                false => Paint::for_stdout(),
+            },
+            now: Clock::system().now(),
+        };
+        let mut log = Log::new(log, log_path)?;
+        let evaluated = if from_cluster {
+            if !inputs.is_empty() {
+                return Err(Hinted::new(
+                    "files and --from-cluster exclude each other",
+                    "leave out the files, or unset DRYRUN_FROM_CLUSTER",
+                )
+                .into());
+            }
+            let cluster = LiveCluster::connect(&client).await?;
+            // Looking at a cluster waits for its answers; it may do so here.
+            tokio::task::block_in_place(|| report.all(&policies, &cluster, &mut log))
+        } else {
+            let kinds = Kinds::load(mappings_file.as_deref())?;
+            let manifests = inputs::load(&inputs)?;
+            let cluster = FileCluster::new(kinds, manifests)?;
+            let evaluated = report.all(&policies, &cluster, &mut log);
+            cluster.tell_unconfirmed();
+            evaluated
+        };
+        if let Some(path) = messages_path {
+            let lines: Vec<&str> = evaluated.iter().map(|one| one.message.as_str()).collect();
+            write_file(&path, &format!("{}\n", lines.join("\n")))?;
+        }
+        if let Some(path) = status_path {
+            let documents: Vec<String> = evaluated
+                .iter()
+                .map(|one| yaml_out::to_yaml(&one.status))
+                .collect();
+            write_file(&path, &documents.join("---\n"))?;
+        }
+        let blocks: Vec<&str> = evaluated.iter().map(|one| one.text.as_str()).collect();
+        Ok(Answer {
+            text: blocks.join("\n"),
+            compliant: evaluated.iter().all(|one| one.compliant),
+        })
+    }
+}
+
+/// What all policies came to.
+struct Answer {
+    text: String,
+    compliant: bool,
+}
+
+impl Answer {
+    fn print(self) -> anyhow::Result<Exit> {
+        std::io::stdout().lock().write_all(self.text.as_bytes())?;
+        Ok(self.exit())
+    }
+
+    fn exit(&self) -> Exit {
+        match self.compliant {
+            true => Exit::Fine,
+            false => Exit::Code(NONCOMPLIANT),
+        }
+    }
+}
+
+fn write_file(path: &std::path::Path, content: &str) -> anyhow::Result<()> {
+    std::fs::write(path, content).with_context(|| format!("writing {}", path.display()))
+}
+
+/// What became of one policy.
+struct Evaluated {
+    compliant: bool,
+    message: String,
+    status: Value,
+    /// The block to print.
+    text: String,
+}
+
+/// How policies are evaluated and shown.
+struct Report {
+    desired_status: Option<Value>,
+    print_diffs: bool,
+    print_messages: bool,
+    options: Options,
+    paint: Paint,
+    now: Timestamp,
+}
+
+impl Report {
+    fn all(
+        &self,
+        policies: &[ConfigurationPolicy],
+        cluster: &dyn Cluster,
+        log: &mut Log,
+    ) -> Vec<Evaluated> {
+        let several = policies.len() > 1;
+        policies
+            .iter()
+            .map(|policy| {
+                let mut evaluated = self.one(policy, cluster, log);
+                if several {
+                    let header = format!("{}  {}\n", policy.name, "-".repeat(47));
+                    evaluated.text.insert_str(0, &header);
+                }
+                evaluated
+            })
+            .collect()
+    }
+
+    fn one(&self, policy: &ConfigurationPolicy, cluster: &dyn Cluster, log: &mut Log) -> Evaluated {
+        let host = DryrunHost::new(cluster, self.now);
+        let templates = GoTemplates::new(&host, Rules::default(), Limits::default());
+        let evaluation = evaluate(policy, cluster, &templates, self.options);
+        log.evaluation(policy, &evaluation);
+        let conclusion = evaluation.conclude(&Status::default(), &[], &templates, self.now);
+        let status = conclusion.status.to_json(self.now, &Value::Null);
+        let mut text = String::new();
+        if let Some(desired) = &self.desired_status {
+            text.push_str(&desired_status::compare(desired, &status, self.paint));
+            text.push('\n');
+        }
+        if self.print_diffs {
+            text.push_str(&show::diffs(&conclusion.status.related, self.paint));
+        }
+        if self.print_messages {
+            text.push_str("# Compliance messages:\n");
+            for message in &conclusion.messages {
+                _ = writeln!(text, "{message}");
+            }
+        }
+        Evaluated {
+            compliant: conclusion.status.state == State::Compliant,
+            message: conclusion.messages.join("\n"),
+            status,
+            text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

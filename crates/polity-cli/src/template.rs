@@ -1,0 +1,33 @@
+//! `polity template`: templates resolved and looked over without anything that runs.
+
+mod keys;
+mod lint;
+mod resolve;
+mod world;
+
+pub use self::world::World;
+
+use crate::exit::Exit;
+
+/// Resolve and check the templates in policies
+#[derive(Debug, clap::Args)]
+pub struct TemplateArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Resolve(Box<resolve::ResolveArgs>),
+    Lint(lint::LintArgs),
+}
+
+impl TemplateArgs {
+    pub async fn run(self) -> anyhow::Result<Exit> {
+        let Self { command } = self;
+        match command {
+            Command::Resolve(args) => args.run().await,
+            Command::Lint(args) => args.run(),
+        }
+    }
+}

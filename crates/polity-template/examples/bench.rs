@@ -1,0 +1,203 @@
+//! Templates as policies have them, through us and through Go, in one run: how long one resolution takes.
+//!
+//! `cargo run --release -p polity-template --example bench` prints a table; with `--json`, a line of JSON for
+//! each template: its name, our nanoseconds, Go's, and how many times faster we are.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use peers::tools::cache;
+use polity_template::{
+    CertificatePair, CertificateRequest, Host, KeyKind, Limits, LookupError, Query, Rules, Side,
+    Template,
+};
+use serde_json::{Value, json};
+
+/// Templates with what they are called: from one field to a whole list of objects.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("one field", "name: '{{ .name }}'"),
+    (
+        "text functions",
+        "{{ .name | upper | trimSuffix \"-1\" | replace \"-\" \"_\" | printf \"%s.%s\" \"prefix\" | quote }}",
+    ),
+    (
+        "conditions",
+        "{{ if and (eq .kind \"prod\") (gt .replicas 2) }}{{ mul .replicas 2 }}{{ else if hasPrefix \"dev\" .kind }}1{{ else }}{{ default 3 .none }}{{ end }}",
+    ),
+    (
+        "loop of 100 objects",
+        "{{ range $i, $n := .nodes }}- name: {{ $n.name }}\n  index: {{ $i }}\n  role: {{ $n.labels.role | default \"worker\" }}\n{{ end }}",
+    ),
+    (
+        "dictionaries",
+        "{{ $d := dict }}{{ range .nodes }}{{ $_ := set $d .name (dict \"role\" .labels.role \"zone\" (get .labels \"zone\")) }}{{ end }}{{ $d | toJson }}",
+    ),
+    (
+        "regular expressions",
+        "{{ range .nodes }}{{ if regexMatch \"^node-[0-9]+$\" .name }}{{ regexReplaceAll \"node-([0-9]+)\" .name \"n${1}\" }} {{ end }}{{ end }}",
+    ),
+    (
+        "digests and base64",
+        "{{ .name | sha256sum | b64enc }} {{ .name | b64enc | b64dec | sha512sum }}",
+    ),
+    (
+        "nested definitions",
+        "{{ define \"node\" }}{{ .name }}:{{ .labels.role }}{{ end }}{{ range .nodes }}{{ template \"node\" . }},{{ end }}",
+    ),
+];
+
+/// How long each template is measured at least.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+fn main() -> Result<()> {
+    let as_json = std::env::args().any(|argument| argument == "--json");
+    let data = data();
+    let ours: Vec<u128> = TEMPLATES
+        .iter()
+        .map(|(_, text)| measure(text, &data))
+        .collect();
+    let theirs = go(&data)?;
+    let mut out = std::io::stdout().lock();
+    if !as_json {
+        writeln!(
+            out,
+            "{:<22} {:>12} {:>12} {:>8}",
+            "template", "polity µs", "Go µs", "faster"
+        )?;
+    }
+    for (((name, _), ours), theirs) in TEMPLATES.iter().zip(ours).zip(theirs) {
+        let faster = theirs as f64 / ours as f64;
+        if as_json {
+            let line = json!({"template": name, "polity_ns": ours as u64, "go_ns": theirs as u64, "faster": faster});
+            writeln!(out, "{line}")?;
+        } else {
+            let micro = |nanoseconds: u128| nanoseconds as f64 / 1000.0;
+            writeln!(
+                out,
+                "{name:<22} {:>12.1} {:>12.1} {faster:>7.1}x",
+                micro(ours),
+                micro(theirs)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn data() -> Value {
+    let nodes: Vec<Value> = (0..100)
+        .map(|i| {
+            let role = if i % 3 == 0 { "infra" } else { "worker" };
+            json!({"name": format!("node-{i}"), "labels": {"role": role, "zone": format!("z{}", i % 4)}})
+        })
+        .collect();
+    json!({"name": "shop-frontend-1", "kind": "prod", "replicas": 3, "nodes": nodes})
+}
+
+/// The time of reading and executing once, on average.
+fn measure(text: &str, data: &Value) -> u128 {
+    let rules = Rules::of(Side::Plain);
+    let data: polity_template::Value = data.into();
+    let once = || {
+        let template = Template::parse("tmpl", text, &rules).expect("the template is one");
+        template
+            .execute(data.clone(), &Nowhere, &rules, Limits::default())
+            .expect("the template can be executed")
+    };
+    once();
+    let start = now();
+    let mut rounds = 0;
+    while start.elapsed() < PATIENCE {
+        for _ in 0..100 {
+            std::hint::black_box(once());
+        }
+        rounds += 100;
+    }
+    start.elapsed().as_nanos() / rounds
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark looks at the clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The same by the Go program.
+fn go(data: &Value) -> Result<Vec<u128>> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/template-oracle");
+    let program = cache().join("template-oracle").join("template-oracle");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(source)
+        .status()
+        .context("go is not there")?;
+    ensure!(built.success(), "go build failed");
+    let cases: Vec<Value> = TEMPLATES
+        .iter()
+        .map(|(_, text)| json!({"template": text, "data": data}))
+        .collect();
+    let mut child = Command::new(&program)
+        .args(["-bench", "2000"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut stdin = child.stdin.take().context("the program has a stdin")?;
+    stdin.write_all(&serde_json::to_vec(&cases)?)?;
+    drop(stdin);
+    let output = child.wait_with_output()?;
+    let lines = String::from_utf8(output.stdout)?;
+    lines
+        .lines()
+        .map(|line| {
+            let answer: Value = serde_json::from_str(line)?;
+            let nanoseconds = answer["nanoseconds"]
+                .as_u64()
+                .context("Go could not execute a template")?;
+            Ok(u128::from(nanoseconds))
+        })
+        .collect()
+}
+
+/// A world without anything in it.
+struct Nowhere;
+
+impl Host for Nowhere {
+    fn now(&self) -> Zoned {
+        Zoned::default()
+    }
+
+    fn random(&self, _: &mut [u8]) {}
+
+    fn get(&self, _: &Query<'_>, _: &str) -> Result<Option<Value>, LookupError> {
+        Ok(None)
+    }
+
+    fn list(&self, _: &Query<'_>) -> Result<Vec<Value>, LookupError> {
+        Ok(Vec::new())
+    }
+
+    fn is_namespaced(&self, _: &str, _: &str) -> Result<Option<bool>, LookupError> {
+        Ok(None)
+    }
+
+    fn zone(&self, _: &str) -> Option<TimeZone> {
+        None
+    }
+
+    fn addresses(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn private_key(&self, _: KeyKind) -> Result<String, String> {
+        Err("none here".to_owned())
+    }
+
+    fn certificate(&self, _: &CertificateRequest<'_>) -> Result<CertificatePair, String> {
+        Err("none here".to_owned())
+    }
+}

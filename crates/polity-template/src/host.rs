@@ -1,0 +1,91 @@
+//! What a template may ask of the world around it. The engine has no clock, no randomness and no
+//! cluster of its own: all of them are behind [`Host`].
+
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+/// The world as one template sees it while it is resolved.
+pub trait Host {
+    /// The time, in the zone that counts as local.
+    fn now(&self) -> Zoned;
+
+    /// Fills the buffer with random bytes that nobody can guess.
+    fn random(&self, buffer: &mut [u8]);
+
+    /// The object of this name; `None` when it does not exist.
+    fn get(&self, query: &Query<'_>, name: &str) -> Result<Option<Value>, LookupError>;
+
+    /// The objects that match, each a full object.
+    fn list(&self, query: &Query<'_>) -> Result<Vec<Value>, LookupError>;
+
+    /// Is this kind namespaced? `None` when it is not served.
+    fn is_namespaced(&self, api_version: &str, kind: &str) -> Result<Option<bool>, LookupError>;
+
+    /// The time zone of this name, such as `Europe/Berlin`.
+    fn zone(&self, name: &str) -> Option<TimeZone>;
+
+    /// The addresses of a host name.
+    fn addresses(&self, host_name: &str) -> Vec<String>;
+
+    /// A new private key as PEM.
+    fn private_key(&self, kind: KeyKind) -> Result<String, String>;
+
+    /// A new certificate as PEM.
+    fn certificate(&self, request: &CertificateRequest<'_>) -> Result<CertificatePair, String>;
+}
+
+/// Which objects are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Query<'q> {
+    pub api_version: &'q str,
+    pub kind: &'q str,
+    /// Empty for cluster-scoped kinds, and for all namespaces.
+    pub namespace: &'q str,
+    /// A label selector as text; empty for everything.
+    pub selector: &'q str,
+}
+
+/// Why a lookup did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// Worth another try when the kind is installed.
+    #[error("one or more API resources are not installed on the API server")]
+    MissingKind,
+    /// Worth another try later: internal, unavailable, timeout, throttled, forbidden, unauthorized.
+    #[error("{0}")]
+    Retryable(String),
+    /// Wrong until the template changes.
+    #[error("{0}")]
+    Final(String),
+}
+
+/// The kinds of private key that can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    Rsa2048,
+    Rsa4096,
+    Ecdsa,
+    Ed25519,
+}
+
+/// What a certificate is to say, and who signs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateRequest<'r> {
+    pub common_name: &'r str,
+    pub addresses: Vec<std::net::IpAddr>,
+    pub names: Vec<String>,
+    pub days: i64,
+    pub is_authority: bool,
+    /// The key to certify as PEM; a new one of RSA 2048 when there is none.
+    pub key: Option<&'r str>,
+    /// Certificate and key of the authority as PEM; without one it signs itself.
+    pub signer: Option<(&'r str, &'r str)>,
+}
+
+/// A certificate and its key, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificatePair {
+    pub certificate: String,
+    pub key: String,
+}
