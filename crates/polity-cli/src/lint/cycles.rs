@@ -14,11 +14,9 @@ pub(super) fn cycles(graph: &Graph) -> Vec<Vec<String>> {
             continue;
         };
         if told.insert(path.iter().copied().collect()) {
-            let closed = path
-                .iter()
-                .chain([&start.as_str()])
-                .map(ToString::to_string);
-            found.push(closed.collect());
+            let mut closed: Vec<String> = path.iter().map(|&name| name.to_owned()).collect();
+            closed.push(start.clone());
+            found.push(closed);
         }
     }
     found
