@@ -20,7 +20,7 @@ use crate::manifests::{Manifests, Problem};
 const CLUSTER_GROUP: &str = polity_core::cluster::names::GROUP;
 
 /// Lowers one object; what a rollout has no use for is [`Document::Other`].
-pub fn lower(object: &Value) -> Result<Document, String> {
+pub(crate) fn lower(object: &Value) -> Result<Document, String> {
     let group = object["apiVersion"]
         .as_str()
         .and_then(|text| text.split_once('/'))

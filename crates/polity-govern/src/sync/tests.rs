@@ -124,7 +124,7 @@ fn rules_1_to_5_what_cannot_be_applied() {
             "template-error; policy-template kind is not supported: policy.open-cluster-management.io/v1, Kind=ConfigMap",
         ),
     ] {
-        let plan = run(&copy("inform", of(&[template.clone()])), &[]);
+        let plan = run(&copy("inform", of(std::slice::from_ref(&template))), &[]);
         assert_eq!(
             (plan.templates[0].name.as_str(), &plan.templates[0].step),
             (name, &TemplateStep::None)
@@ -149,7 +149,7 @@ fn rule_8_what_is_written() {
     assert_eq!(object["metadata"]["labels"][names::POLICY], "policies.p");
     assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "uid");
     assert_eq!(
-        run(&policy, &[object.clone()]).templates[0].step,
+        run(&policy, std::slice::from_ref(&object)).templates[0].step,
         TemplateStep::Keep,
         "applied is applied"
     );
@@ -219,7 +219,7 @@ fn rule_8_actions_in_the_words_of_the_kind() {
         ),
         ("enforce", admission(json!({})), json!({"mode": "protect"})),
     ] {
-        let object = applied(&copy(action, of(&[template.clone()])));
+        let object = applied(&copy(action, of(std::slice::from_ref(&template))));
         assert_eq!(object["spec"], expected, "{action} {template}");
     }
 }
@@ -254,7 +254,7 @@ fn rule_10_names_that_are_taken() {
     let policy = copy("inform", of(&[definition("ConfigurationPolicy", "t")]));
     let mut object = applied(&policy);
     object["metadata"]["ownerReferences"][0]["name"] = json!("policies.other");
-    let plan = run(&policy, &[object.clone()]);
+    let plan = run(&policy, std::slice::from_ref(&object));
     assert_eq!(
         report(&plan),
         "NonCompliant; template-error; Template name must be unique. Policy template with kind: ConfigurationPolicy \
@@ -262,7 +262,7 @@ fn rule_10_names_that_are_taken() {
     );
     let metadata = object["metadata"].as_object_mut().unwrap();
     metadata.remove("ownerReferences");
-    let lost = run(&policy, &[object.clone()]);
+    let lost = run(&policy, std::slice::from_ref(&object));
     assert!(
         matches!(&lost.templates[0].step, TemplateStep::Update(_)),
         "gets its owner back"

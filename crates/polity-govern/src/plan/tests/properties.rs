@@ -224,7 +224,7 @@ impl World {
             }
         }
         if self.strategy >= 3 && !handed_out.is_empty() {
-            self.check_groups(plan, &handed_out)?;
+            Self::check_groups(plan, &handed_out)?;
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl World {
     }
 
     /// Per group: nobody of an earlier group waits, runs or soaks when a later one is handed out.
-    fn check_groups(&self, plan: &Plan, handed_out: &[&ClusterName]) -> Result<(), TestCaseError> {
+    fn check_groups(plan: &Plan, handed_out: &[&ClusterName]) -> Result<(), TestCaseError> {
         let first = handed_out
             .iter()
             .map(|cluster| plan.clusters[*cluster].group.index)
