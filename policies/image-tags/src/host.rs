@@ -1,7 +1,5 @@
 //! Calls to the host: four texts out, the answer comes in on standard input.
 
-use std::io::{self, Read};
-
 use serde_json::{Value, json};
 
 #[cfg(target_arch = "wasm32")]
@@ -32,6 +30,8 @@ pub(crate) fn manifest_digest(image: &str) -> Result<String, String> {
 
 #[cfg(target_arch = "wasm32")]
 fn call(namespace: &str, operation: &str, payload: &str) -> Result<String, String> {
+    use std::io::Read;
+
     let binding = "kubewarden";
     // SAFETY: the host reads these texts and nothing else, before it returns.
     let code = unsafe {
@@ -47,7 +47,7 @@ fn call(namespace: &str, operation: &str, payload: &str) -> Result<String, Strin
         )
     };
     let mut answer = String::new();
-    io::stdin()
+    std::io::stdin()
         .read_to_string(&mut answer)
         .map_err(|error| error.to_string())?;
     if code == 0 { Ok(answer) } else { Err(answer) }
@@ -55,6 +55,5 @@ fn call(namespace: &str, operation: &str, payload: &str) -> Result<String, Strin
 
 #[cfg(not(target_arch = "wasm32"))]
 fn call(namespace: &str, operation: &str, _: &str) -> Result<String, String> {
-    let _ = io::stdin().bytes();
     Err(format!("no host to ask for {namespace}/{operation}"))
 }
