@@ -16,8 +16,9 @@ pub(super) fn cycles(graph: &Graph) -> Vec<Vec<String>> {
         if told.insert(path.iter().copied().collect()) {
             let closed = path
                 .iter()
-                .chain([&start.as_str()])
-                .map(ToString::to_string);
+                .copied()
+                .chain([start.as_str()])
+                .map(str::to_owned);
             found.push(closed.collect());
         }
     }
