@@ -19,7 +19,11 @@ const BENCHMARKS: &[(&str, &[&str], &str)] = &[
     ("store", &["polity-store"], "two minutes"),
     ("reports", &["polity-report"], "seconds"),
     ("attachment", &["polity-attach"], "half a minute"),
-    ("governance", &["polity-rollout"], "seconds"),
+    (
+        "governance",
+        &["polity-rollout", "polity-template"],
+        "half a minute",
+    ),
 ];
 
 #[derive(clap::Args)]

@@ -244,6 +244,9 @@ impl Cluster {
         if let Some(known) = known {
             return Ok(known);
         }
+        for part in api_version.split('/') {
+            check_segment(part)?;
+        }
         let base = if api_version.contains('/') {
             format!("/apis/{api_version}")
         } else {
@@ -269,6 +272,7 @@ impl Cluster {
     }
 
     fn path(&self, query: &Query<'_>) -> Result<String, LookupError> {
+        check_segment(query.namespace)?;
         let Served {
             base,
             plural,
@@ -284,17 +288,14 @@ impl Cluster {
     }
 
     fn get(&self, query: &Query<'_>, name: &str) -> Result<Option<Value>, LookupError> {
+        check_segment(name)?;
         let path = self.path(query)?;
         self.ask(&format!("{path}/{name}"))
     }
 
     fn list(&self, query: &Query<'_>) -> Result<Vec<Value>, LookupError> {
         let path = self.path(query)?;
-        let selector = query
-            .selector
-            .replace('=', "%3D")
-            .replace(',', "%2C")
-            .replace(' ', "%20");
+        let selector = percent_encoded(query.selector);
         let list = self.ask(&format!("{path}?labelSelector={selector}"))?;
         let items = list.and_then(|list| list["items"].as_array().cloned());
         let complete = |mut object: Value| {
@@ -304,5 +305,49 @@ impl Cluster {
             object
         };
         Ok(items.into_iter().flatten().map(complete).collect())
+    }
+}
+
+/// A template chooses what it looks for, but not where: what would lead to another path is no name.
+fn check_segment(text: &str) -> Result<(), LookupError> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b':');
+    if matches!(text, "." | "..") || !text.bytes().all(plain) {
+        return Err(LookupError::Final(format!("{text:?} is no name")));
+    }
+    Ok(())
+}
+
+/// A selector as part of a query.
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_lead_elsewhere() {
+        for fine in [
+            "",
+            "v1",
+            "my-config.v2",
+            "system:node",
+            "cluster.example.com",
+        ] {
+            assert_eq!(check_segment(fine), Ok(()), "{fine}");
+        }
+        for refused in ["..", ".", "a/b", "a?b", "a#b", "a%2fb", "a b", "é"] {
+            assert!(check_segment(refused).is_err(), "{refused}");
+        }
+        assert_eq!(percent_encoded("a=b,c"), "a%3Db%2Cc");
     }
 }
