@@ -13,6 +13,7 @@ use polity_core::rollout_strategy::{GroupReference, RolloutStrategy, Threshold};
 use polity_govern::canonical::canonical;
 use polity_govern::dependency::PolicyDependencies;
 use polity_govern::validate::{self, Operation};
+use serde_json::Value;
 
 use super::cycles::{Graph, cycles};
 use crate::findings::{Finding, Rule};
@@ -28,6 +29,7 @@ const OFFLINE: &str = "drops-offline-clusters";
 const IGNORED: &str = "ignored-enforcement";
 const SLOTS: &str = "failures-hold-slots";
 const REFUSED: &str = "refused-object";
+const FUNCTION: &str = "unknown-function";
 
 /// The rules for those who want to know more.
 pub(super) fn rules() -> Vec<Rule> {
@@ -42,6 +44,10 @@ pub(super) fn rules() -> Vec<Rule> {
         (IGNORED, "A binding asks for enforcement that a progressive strategy sets aside."),
         (SLOTS, "Failures are tolerated, but a failed cluster keeps its slot for ever."),
         (REFUSED, "The object would be refused when it is written."),
+        (
+            FUNCTION,
+            "A template calls a function that there is not, so the policy is a violation wherever it goes.",
+        ),
     ]
     .map(|(id, summary)| Rule::new(id, summary))
     .to_vec()
@@ -60,6 +66,7 @@ impl Lint<'_> {
             findings.extend(self.refused(policy));
             findings.extend(self.dependencies(policy));
             findings.extend(self.strategy(policy));
+            findings.extend(self.functions(policy));
         }
         for set in &self.governance.hub.policy_sets {
             if let Err(refusal) = validate::policy_set(set) {
@@ -389,6 +396,28 @@ impl Lint<'_> {
         })
     }
 
+    /// Functions that templates call and that there are not. In admission policies braces are text.
+    fn functions(&self, policy: &Policy) -> Vec<Finding> {
+        let templates = FieldPath::of("spec").child("policy-templates");
+        let mut findings = Vec::new();
+        for (index, template) in policy.spec.templates.iter().enumerate() {
+            if template.is_admission_policy() {
+                continue;
+            }
+            let path = templates.index(index).child("objectDefinition");
+            texts(&template.definition, &path, &mut |path, text| {
+                let unknown = polity_template::lint::lint(text)
+                    .into_iter()
+                    .filter(|lint| lint.rule == FUNCTION);
+                findings.extend(unknown.map(|lint| {
+                    let finding = Finding::error(FUNCTION, lint.why).mend(lint.mend);
+                    self.at_policy(finding, policy, path)
+                }));
+            });
+        }
+        findings
+    }
+
     fn offline(&self, placement: &Placement) -> Option<Finding> {
         let is_bound = self.governance.hub.bindings.iter().any(|binding| {
             binding.namespace == placement.key.namespace
@@ -430,6 +459,24 @@ impl Lint<'_> {
             object,
             &FieldPath::of("spec").child("tolerations"),
         ))
+    }
+}
+
+/// Calls `look` with every text in a value that may hold a template.
+fn texts(value: &Value, path: &FieldPath, look: &mut impl FnMut(&FieldPath, &str)) {
+    match value {
+        Value::String(text) if text.contains("{{") => look(path, text),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                texts(value, &path.child(name), look);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                texts(value, &path.index(index), look);
+            }
+        }
+        _ => {}
     }
 }
 

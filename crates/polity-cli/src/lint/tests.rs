@@ -96,6 +96,10 @@ fn each_rule_finds_its_mistake() {
                 .replace("      progressDeadline: 1h\n", "      maxFailures: 10%\n"),
             vec!["failures-hold-slots:37"],
         ),
+        (
+            good().replace("512Mi", "'{{ fromSecrt \"a\" \"b\" \"c\" }}'"),
+            vec!["unknown-function:33"],
+        ),
         (policy(&"x".repeat(60), ""), vec!["refused-object:4"]),
         (policy("a", "  dependencies: 7\n"), vec!["undecodable:2"]),
         (String::from("a: [\n"), vec!["undecodable:2"]),
