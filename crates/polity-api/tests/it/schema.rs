@@ -472,8 +472,13 @@ fn schemas_are_structural() {
         let fields = schema
             .as_object()
             .unwrap_or_else(|| panic!("{path} is no schema"));
-        let typed =
-            fields.contains_key("type") || fields.contains_key("x-kubernetes-int-or-string");
+        let typed = [
+            "type",
+            "x-kubernetes-int-or-string",
+            "x-kubernetes-preserve-unknown-fields",
+        ]
+        .iter()
+        .any(|keyword| fields.contains_key(*keyword));
         assert!(typed, "{path} has no type");
         for forbidden in [
             "$ref",
