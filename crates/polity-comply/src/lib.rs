@@ -1,6 +1,6 @@
 //! Configuration policies: does this object comply, and what would make it comply.
 //!
-//! [`evaluate`] looks at a cluster through the trait [`Cluster`] and answers with findings and the writes that
+//! [`evaluate()`] looks at a cluster through the trait [`Cluster`] and answers with findings and the writes that
 //! would mend them; whoever carried the writes out hands their outcomes to [`Evaluation::conclude`] and gets
 //! the new status. In between nothing is kept, and nothing here writes, waits or asks what time it is.
 //!
