@@ -307,7 +307,7 @@ impl Graph {
             .iter()
             .filter_map(|verdict| verdict.outcome.as_ref().ok())
         {
-            for stack in lattice.stacks_with(*level) {
+            for stack in lattice.paths_with(*level) {
                 let levels = lattice.levels_of(stack);
                 look(&Merged::of(&self.inherited_input(
                     &held.hierarchy,

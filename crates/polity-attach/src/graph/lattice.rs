@@ -54,6 +54,8 @@ struct Stack {
     /// How policies fare on paths with this stack, as far as that depends on nothing else.
     scores: Option<Arc<[Score]>>,
     live: bool,
+    /// How many nodes hold it. A stack that no node holds stays until it is swept.
+    n_nodes: u32,
 }
 
 /// The nodes that carry a level: one for most, many for a namespace.
@@ -261,8 +263,8 @@ impl Lattice {
         levels
     }
 
-    /// The stacks that hold a level.
-    pub(crate) fn stacks_with(&self, level: LevelId) -> Vec<StackId> {
+    /// The stacks that hold a level, those that no path has any more among them.
+    fn stacks_with(&self, level: LevelId) -> Vec<StackId> {
         let mut found = Vec::new();
         let mut open: Vec<StackId> = self
             .lowest
@@ -276,6 +278,12 @@ impl Lattice {
             open.extend(self.stacks[stack as usize].children.values().copied());
         }
         found
+    }
+
+    /// The stacks of paths that hold a level.
+    pub(crate) fn paths_with(&self, level: LevelId) -> impl Iterator<Item = StackId> {
+        let stacks = self.stacks_with(level).into_iter();
+        stacks.filter(|stack| self.stacks[*stack as usize].n_nodes > 0)
     }
 
     pub(crate) fn scores(&self, stack: StackId) -> Option<Arc<[Score]>> {
@@ -379,6 +387,11 @@ impl Lattice {
             }
         };
         if passes {
+            let n_nodes = &mut self.stacks[stack as usize].n_nodes;
+            *n_nodes = match change {
+                Change::Gain => *n_nodes + 1,
+                Change::Loss => n_nodes.saturating_sub(1),
+            };
             self.touched.insert(node);
             let children: Vec<NodeId> = self.node(node).children.iter().copied().collect();
             self.queue

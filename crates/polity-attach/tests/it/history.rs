@@ -205,6 +205,19 @@ proptest! {
     }
 }
 
+/// A policy that no path meets any more was still named as the one that overrides.
+#[test]
+fn a_path_that_is_gone_beats_nobody() {
+    check(&[
+        (8, 13, false),
+        (20, 236, false),
+        (16, 186, false),
+        (7, 0, false),
+        (17, 162, false),
+        (8, 127, false),
+    ]);
+}
+
 #[test]
 fn every_single_step_of_a_long_history_is_checked() {
     // A fixed walk, so that a failure names its step: each event is checked on the way.
