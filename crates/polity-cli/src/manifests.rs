@@ -17,6 +17,7 @@ use polity_core::{FieldPath, GroupVersionKind};
 use serde_json::Value;
 
 pub use self::definitions::Definition;
+pub(crate) use self::documents::in_words;
 use crate::output::Paint;
 
 /// `-m`, for commands that can work without a cluster.

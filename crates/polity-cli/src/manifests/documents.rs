@@ -187,21 +187,30 @@ fn parse_yaml(text: &str) -> Result<Value, (usize, String)> {
         return Ok(Value::Null);
     }
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let line = error.location().map_or(1, |at| at.line().max(1) as usize);
-        (line, first_line(&error.to_string()))
-    })
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| in_words(&error))
+}
+
+/// What is wrong with a text, and on which of its lines: without the picture of the source that the parser draws,
+/// and without its own idea of the line, which counts from the start of the document.
+pub(crate) fn in_words(error: &serde_saphyr::Error) -> (usize, String) {
+    let line = error.location().map_or(1, |at| at.line().max(1) as usize);
+    let message = error.to_string();
+    let first = message.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let words = match first
+        .strip_prefix("line ")
+        .and_then(|rest| rest.split_once(": "))
+    {
+        Some((_, words)) => words,
+        None => first,
+    };
+    (line, words.to_owned())
 }
 
 /// A line that holds nothing of the document: empty, a comment, a directive.
 fn is_remark(line: &str) -> bool {
     let line = line.trim_start();
     line.is_empty() || line.starts_with(['#', '%'])
-}
-
-/// The message without the picture of the source that follows it.
-fn first_line(message: &str) -> String {
-    message.lines().next().unwrap_or_default().to_owned()
 }
 
 fn newlines(text: &str) -> usize {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::timeline;
 use crate::exit::{Exit, Hinted};
 use crate::governance;
-use crate::manifests::Manifests;
+use crate::manifests::{Manifests, in_words};
 use crate::output::{OutputArgs, Paint};
 
 /// The largest scenario that is read; one is written by hand.
@@ -58,8 +58,10 @@ pub(super) fn play(path: &Path) -> anyhow::Result<Timeline> {
         .into());
     }
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let scenario: Scenario =
-        serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?;
+    let scenario: Scenario = serde_saphyr::from_str(&text).map_err(|error| {
+        let (line, words) = in_words(&error);
+        anyhow::anyhow!("{}:{line}: {words}", path.display())
+    })?;
     let objects = objects(&scenario, path.parent().unwrap_or(Path::new(".")))?;
     run(&scenario, &objects, &governance::lower).with_context(|| path.display().to_string())
 }
