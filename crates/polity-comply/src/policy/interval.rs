@@ -32,31 +32,9 @@ impl FromStr for Interval {
     }
 }
 
-/// `1h30m`, `1.5s`: numbers with units, added up.
+/// A duration that lies ahead.
 fn duration(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let unit_at = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at(unit_at);
-        let number_at = after
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at(number_at);
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" => 1e-6,
-            "ns" => 1e-9,
-            _ => return None,
-        };
-        let number: f64 = number.parse().ok()?;
-        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
-        rest = after;
-    }
-    Some(total)
+    polity_core::duration::parse(text).ok()?.try_into().ok()
 }
 
 #[cfg(test)]

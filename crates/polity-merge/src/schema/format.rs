@@ -5,6 +5,7 @@
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
+use polity_core::duration;
 use regex::Regex;
 
 use super::Type;
@@ -295,38 +296,11 @@ fn is_duration(text: &str) -> bool {
     const PREFIXES: &[&str] = &[
         "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
     ];
-    is_go_duration(text)
+    duration::parse(text).is_ok()
         || SCALA_DURATION.captures_iter(text).any(|found| {
             let unit = found[2].to_lowercase();
             EXACT.contains(&unit.as_str()) || PREFIXES.iter().any(|prefix| unit.starts_with(prefix))
         })
-}
-
-fn is_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let amount = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        let (number, after) = rest.split_at(amount);
-        let unit = after
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit);
-        let digits = number.bytes().filter(u8::is_ascii_digit).count();
-        let known = matches!(unit, "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h");
-        if digits == 0 || number.matches('.').count() > 1 || !known {
-            return false;
-        }
-        rest = after;
-    }
-    true
 }
 
 /// An absolute URI or an absolute path.
