@@ -3,6 +3,7 @@
 pub mod bootstrap;
 pub mod identity;
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,13 +23,13 @@ use crate::auth::{Attributes, UserInfo};
 use crate::cluster::identity::Identity;
 use crate::controllers::Signals;
 use crate::custom::serve::Place;
-use crate::custom::{self, Compiler, names};
-use crate::engine::Stored;
+use crate::custom::{self, Compiler, Summaries, Summary, names};
+use crate::engine::{Snapshot, Stored};
 use crate::http_api::health::Check;
 use crate::kinds::ResourceDef;
 use crate::logs::LogSource;
-use crate::object::encode;
 use crate::object::index::ObjectIndex;
+use crate::object::{encode, meta};
 use crate::openapi::Documents;
 use crate::registry::Registry;
 use crate::status::ApiError;
@@ -69,6 +70,7 @@ pub struct Cluster {
     identity: Identity,
     compiler: Compiler,
     registry: ArcSwap<Registry>,
+    summaries: Mutex<Summaries>,
     roles: ArcSwap<Roles>,
     webhooks: ArcSwap<Configs>,
     /// Held while one of the three above is made anew, so that an older view never replaces a newer one.
@@ -102,6 +104,7 @@ impl Cluster {
             identity: options.identity,
             compiler: options.compiler,
             registry: ArcSwap::default(),
+            summaries: Mutex::default(),
             roles: ArcSwap::default(),
             webhooks: ArcSwap::default(),
             refreshing: tokio::sync::Mutex::new(()),
@@ -355,25 +358,26 @@ impl Cluster {
     /// C4: accepts names and establishes definitions, serving each before anyone can see that it is established.
     async fn settle_definitions(&self) -> Result<(), CommitFailure> {
         loop {
-            let crds = self.values(custom::DEFINITIONS);
-            let next = crds.iter().find_map(|(revision, crd)| {
-                let taken = names::Taken::of_others(crd, crds.iter().map(|(_, other)| other));
-                let mut next = names::accept(crd, &taken, self.now())?;
-                names::record(crd, &mut next, self.now());
-                Some((*revision, next))
+            let (snapshot, mut definitions) = self.definitions();
+            let next = definitions.iter().enumerate().find_map(|(at, definition)| {
+                if definition.is_settled {
+                    return None;
+                }
+                let crd = stored_definition(&snapshot, definition)?;
+                let others = definitions.iter().map(|other| &**other);
+                let taken = names::Taken::of_others(definition, others);
+                let mut next = names::accept(&crd, &taken, self.now())?;
+                names::record(&crd, &mut next, self.now());
+                Some((at, next))
             });
-            let Some((revision, next)) = next else {
-                self.refresh_registry();
+            let Some((at, next)) = next else {
+                self.serve(&snapshot, &definitions, None);
                 return Ok(());
             };
-            self.serve(crds.iter().map(|(other, crd)| {
-                if *other == revision {
-                    (revision, &next)
-                } else {
-                    (*other, crd)
-                }
-            }));
-            let key = Key::new(custom::DEFINITIONS, "", crate::object::meta::name(&next));
+            let revision = definitions[at].revision;
+            definitions[at] = Arc::new(Summary::of(revision, &next));
+            self.serve(&snapshot, &definitions, Some(&next));
+            let key = Key::new(custom::DEFINITIONS, "", meta::name(&next));
             let payload = encode::payload(next.as_object().expect("a stored object is an object"));
             let write = Write {
                 key,
@@ -390,12 +394,24 @@ impl Cluster {
     }
 
     fn refresh_registry(&self) {
-        let crds = self.values(custom::DEFINITIONS);
-        self.serve(crds.iter().map(|(revision, crd)| (*revision, crd)));
+        let (snapshot, definitions) = self.definitions();
+        self.serve(&snapshot, &definitions, None);
     }
 
-    /// Serves these definitions; one whose schema did not change keeps its kinds, and their watches.
-    fn serve<'a>(&self, crds: impl Iterator<Item = (Revision, &'a Value)>) {
+    /// The definitions as the store has them now.
+    fn definitions(&self) -> (Snapshot, Vec<Arc<Summary>>) {
+        let snapshot = self.store.current();
+        let mut summaries = self
+            .summaries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let definitions = summaries.follow(&snapshot);
+        (snapshot, definitions)
+    }
+
+    /// Serves these definitions, of which one is about to be written; one whose schema did not change keeps its kinds,
+    /// and their watches.
+    fn serve(&self, snapshot: &Snapshot, definitions: &[Arc<Summary>], changed: Option<&Value>) {
         let known = self.registry.load();
         let place = Place {
             known: &known,
@@ -403,8 +419,14 @@ impl Cluster {
             shutdown: &self.shutdown,
         };
         let mut defs: Vec<Arc<ResourceDef>> = Vec::new();
-        for (revision, crd) in crds {
-            match custom::serve::resources(crd, revision, &place) {
+        for definition in definitions {
+            let crd = || match changed {
+                Some(changed) if meta::name(changed) == definition.name => {
+                    Some(Cow::Borrowed(changed))
+                }
+                _ => stored_definition(snapshot, definition).map(Cow::Owned),
+            };
+            match custom::serve::resources(definition, crd, &place) {
                 Ok(of_crd) => defs.extend(of_crd),
                 Err(error) => warn!(
                     cluster = self.name,
@@ -425,4 +447,9 @@ impl Cluster {
         }
         self.registry.store(Arc::new(next));
     }
+}
+
+fn stored_definition(snapshot: &Snapshot, definition: &Summary) -> Option<Value> {
+    let key = Key::new(custom::DEFINITIONS, "", definition.name.as_str());
+    custom::summary::read(snapshot.get(&key)?)
 }

@@ -4,9 +4,11 @@ pub mod compiled;
 pub mod definition;
 pub mod names;
 pub mod serve;
+pub mod summary;
 
 pub use compiled::Compiler;
 pub use serve::CustomDef;
+pub use summary::{Summaries, Summary};
 
 /// The store's bucket of CustomResourceDefinitions.
 pub const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";

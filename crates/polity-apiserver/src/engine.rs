@@ -29,6 +29,9 @@ use crate::status::ApiError;
 /// A stored object.
 pub type Stored = Arc<Object<ObjectIndex>>;
 
+/// The objects of one revision.
+pub type Snapshot = polity_store::Snapshot<ObjectIndex>;
+
 /// One authorized call on a resource.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {

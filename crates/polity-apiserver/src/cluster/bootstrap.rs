@@ -10,7 +10,6 @@ use crate::auth::bootstrap::{self, Change};
 use crate::controllers::{Actor, service_accounts};
 use crate::engine::delete::DeleteOptions;
 use crate::object::meta;
-use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
 use crate::status::ApiError;
 
@@ -100,16 +99,7 @@ async fn create(
 ) -> Result<(), ApiError> {
     let def = def_of(cluster, &object)?;
     let call = actor.call(cluster, &def, namespace, "");
-    match call
-        .create(
-            Decoded {
-                value: object,
-                duplicates: Vec::new(),
-            },
-            &WriteOptions::internal(),
-        )
-        .await
-    {
+    match call.create(object.into(), &WriteOptions::internal()).await {
         Err(error) if error.reason != "AlreadyExists" => Err(error),
         _ => Ok(()),
     }

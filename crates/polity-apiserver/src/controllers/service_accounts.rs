@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::Actor;
 use crate::cluster::Cluster;
-use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
 use crate::status::ApiError;
 
@@ -51,16 +50,7 @@ async fn create(
         return Ok(());
     };
     let call = actor.call(cluster, def, namespace, "");
-    match call
-        .create(
-            Decoded {
-                value: object,
-                duplicates: Vec::new(),
-            },
-            &WriteOptions::internal(),
-        )
-        .await
-    {
+    match call.create(object.into(), &WriteOptions::internal()).await {
         // It was made in the meantime, or its namespace is on its way out.
         Err(error)
             if !matches!(

@@ -8,6 +8,7 @@ use polity_merge::apply;
 use polity_merge::fields::FieldSet;
 use serde_json::{Value, json};
 
+use super::Summary;
 use crate::kinds::schemas;
 use crate::object::conditions::{Condition, is_true};
 use crate::object::meta;
@@ -23,16 +24,10 @@ pub struct Taken {
 
 impl Taken {
     /// The names other accepted definitions of the group hold.
-    pub fn of_others<'a>(crd: &Value, all: impl Iterator<Item = &'a Value>) -> Self {
+    pub fn of_others<'a>(own: &Summary, all: impl Iterator<Item = &'a Summary>) -> Self {
         let mut taken = Self::default();
-        for other in all {
-            if meta::name(other) == meta::name(crd)
-                || other.pointer("/spec/group") != crd.pointer("/spec/group")
-            {
-                continue;
-            }
-            let owner = meta::name(other);
-            let names = &other["status"]["acceptedNames"];
+        for other in all.filter(|other| other.name != own.name && other.group == own.group) {
+            let (names, owner) = (&other.names, &other.name);
             for field in ["plural", "singular"] {
                 taken.resource(names[field].as_str(), owner);
             }
@@ -41,7 +36,7 @@ impl Taken {
             }
             for field in ["kind", "listKind"] {
                 if let Some(kind) = names[field].as_str().filter(|kind| !kind.is_empty()) {
-                    taken.kinds.insert(kind.to_owned(), owner.to_owned());
+                    taken.kinds.insert(kind.to_owned(), owner.clone());
                 }
             }
         }
@@ -154,6 +149,8 @@ pub fn accept(crd: &Value, taken: &Taken, now: Timestamp) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use polity_store::Revision;
+
     use super::*;
 
     fn crd(name: &str, kind: &str, short: &str) -> Value {
@@ -190,7 +187,8 @@ mod tests {
             (crd("w", "Gadget", "g"), "PluralConflict"),
             (crd("gadgets", "WidgetList", "g"), "KindConflict"),
         ] {
-            let taken = Taken::of_others(&other, [&first].into_iter());
+            let [own, first] = [&other, &first].map(|crd| Summary::of(Revision(1), crd));
+            let taken = Taken::of_others(&own, [&first].into_iter());
             let refused = accept(&other, &taken, now()).unwrap();
             assert!(!is_true(&refused, "Established"));
             assert_eq!(refused["status"]["conditions"][0]["reason"], reason);

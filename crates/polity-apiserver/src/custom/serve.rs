@@ -1,21 +1,22 @@
 //! From a definition to the kinds it serves.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use polity_core::GroupVersionKind;
 use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
 use polity_merge::schema::{self, Schema};
 use polity_store::Revision;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::compiled::{Compiled, Compiler};
 use super::definition;
+use super::summary::{Source, Summary};
 use crate::engine::scale::{ScalePaths, SelectorSource};
 use crate::kinds::jsonpath::JsonPath;
 use crate::kinds::table::CustomTable;
 use crate::kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
-use crate::object::conditions;
 use crate::object::meta;
 use crate::registry::{Registry, compare_versions};
 
@@ -36,7 +37,7 @@ pub struct CustomDef {
     /// Objects older than this may lack newer defaults or hold pruned fields (C8).
     schema_since: Revision,
     /// What this was made from.
-    source: Value,
+    source: Source,
     /// Ends the watches of this version of the definition.
     pub gone: CancellationToken,
 }
@@ -104,7 +105,8 @@ pub struct Place<'a> {
 
 /// What a kind was made from, and what ends its watches.
 struct Origin {
-    source: Value,
+    revision: Revision,
+    source: Source,
     gone: CancellationToken,
 }
 
@@ -120,66 +122,49 @@ pub struct ServeError {
 /// The kinds a definition serves, one for each served version; none while its names are not accepted.
 ///
 /// A kind that is served already from the same text is kept as it is: its compiled rules, and the
-/// watches that hang on it.
-pub fn resources(
-    crd: &Value,
-    revision: Revision,
+/// watches that hang on it. Only otherwise the definition itself is looked at.
+pub fn resources<'a>(
+    summary: &Summary,
+    crd: impl FnOnce() -> Option<Cow<'a, Value>>,
     place: &Place<'_>,
 ) -> Result<Vec<Arc<ResourceDef>>, ServeError> {
-    if !conditions::is_true(crd, "NamesAccepted") {
-        return Ok(Vec::new());
+    let known = |version: &str| {
+        let def = place.known.get(&summary.group, version, summary.plural())?;
+        let custom = def.custom.as_ref()?;
+        (custom.source == summary.source).then_some((def, custom))
+    };
+    let kept = summary.served.iter().map(|version| {
+        let (def, custom) = known(version)?;
+        (custom.terminating == summary.is_deleting).then(|| def.clone())
+    });
+    if let Some(kept) = kept.collect() {
+        return Ok(kept);
     }
-    let source = source(crd);
-    let group = crd["spec"]["group"].as_str().unwrap_or_default();
-    let plural = crd["status"]["acceptedNames"]["plural"]
-        .as_str()
-        .unwrap_or_default();
-    definition::versions(crd)
-        .filter(|version| version["served"] == true)
-        .map(|version| {
-            let name = version["name"].as_str().unwrap_or_default();
-            let before = place.known.get(group, name, plural);
-            let same = before
-                .and_then(|def| def.custom.as_ref())
-                .filter(|custom| custom.source == source);
-            match (before, same) {
-                (Some(def), Some(custom)) if custom.terminating == meta::is_deleting(crd) => {
-                    Ok(def.clone())
-                }
-                // Its watches go on while its objects are deleted.
-                (_, same) => {
-                    let gone = same.map_or_else(
-                        || place.shutdown.child_token(),
-                        |custom| custom.gone.clone(),
-                    );
-                    resource(
-                        crd,
-                        version,
-                        revision,
-                        Origin {
-                            source: source.clone(),
-                            gone,
-                        },
-                        place,
-                    )
-                    .map(Arc::new)
-                }
-            }
-        })
-        .collect()
-}
-
-/// All that serving depends on.
-fn source(crd: &Value) -> Value {
-    json!({
-        "uid": meta::uid(crd), "spec": crd["spec"], "names": crd["status"]["acceptedNames"],
-    })
+    let Some(crd) = crd() else {
+        return Ok(Vec::new());
+    };
+    let version_of =
+        |name: &str| definition::versions(&crd).find(|version| version["name"] == name);
+    let served = summary.served.iter().map(|version| {
+        // Its watches go on while its objects are deleted.
+        let gone = known(version).map_or_else(
+            || place.shutdown.child_token(),
+            |(_, custom)| custom.gone.clone(),
+        );
+        let origin = Origin {
+            revision: summary.revision,
+            source: summary.source,
+            gone,
+        };
+        let version = version_of(version).unwrap_or(&Value::Null);
+        resource(&crd, version, origin, place).map(Arc::new)
+    });
+    served.collect()
 }
 
 fn resource(
     crd: &Value,
     version: &Value,
-    revision: Revision,
     origin: Origin,
     place: &Place<'_>,
 ) -> Result<ResourceDef, ServeError> {
@@ -230,7 +215,7 @@ fn resource(
         deprecation_warning: deprecation(crd, version, &group, &version_name, &kind),
         compiled: compiled.clone(),
         terminating: meta::is_deleting(crd),
-        schema_since: revision,
+        schema_since: origin.revision,
         source: origin.source,
         gone: origin.gone,
     };

@@ -5,7 +5,6 @@ use polity_store::{Change, CommitError, Expect, Write};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::prepare::BodyKind;
 use super::{Call, Written, admit, special};
 use crate::admission::Operation;
 use crate::kinds::normalise;
@@ -20,15 +19,7 @@ const NAME_ATTEMPTS: usize = 8;
 impl Call<'_> {
     /// Creates an object from a POST body.
     pub async fn create(&self, body: Decoded, options: &WriteOptions) -> Result<Written, ApiError> {
-        let mut object = body.value;
-        self.settle_identity(&mut object)?;
-        self.check_types(&object)?;
-        self.drop_unknown(
-            &mut object,
-            &body.duplicates,
-            options.field_validation,
-            BodyKind::Object,
-        )?;
+        let mut object = self.accept(body, options)?;
         if !meta::resource_version(&object).is_empty() {
             return Err(ApiError::unexpected(
                 "resourceVersion should not be set on objects to be created",

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use polity_store::{HistoryError, Revision, Snapshot};
+use polity_store::{HistoryError, Revision};
 
 use super::select::Selection;
 use super::token::Token;
-use super::{Call, Stored};
-use crate::object::index::ObjectIndex;
+use super::{Call, Snapshot, Stored};
 use crate::request::query::{ListOptions, VersionMatch};
 use crate::status::{ApiError, Cause, Details};
 
@@ -41,7 +40,7 @@ impl Call<'_> {
         &self,
         options: &ListOptions,
         token: Option<&Token>,
-    ) -> Result<Snapshot<ObjectIndex>, ApiError> {
+    ) -> Result<Snapshot, ApiError> {
         let store = self.cluster.store();
         if let Some(token) = token {
             if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -108,7 +107,7 @@ impl Call<'_> {
 
     fn page(
         &self,
-        snapshot: &Snapshot<ObjectIndex>,
+        snapshot: &Snapshot,
         selection: &Selection,
         limit: u64,
         token: Option<&Token>,

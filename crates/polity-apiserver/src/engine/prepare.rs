@@ -11,7 +11,8 @@ use super::{Call, special};
 use crate::custom;
 use crate::kinds::{GenerationRule, Subresource, create, decode, defaults, normalise, validation};
 use crate::object::meta;
-use crate::request::query::FieldValidation;
+use crate::request::body::Decoded;
+use crate::request::query::{FieldValidation, WriteOptions};
 use crate::status::ApiError;
 
 /// Which objection a finding about unknown and duplicate fields becomes.
@@ -150,6 +151,20 @@ impl Call<'_> {
             "{kind} in version {version:?} cannot be handled as a {}: {why}",
             self.def.gvk.kind
         ))
+    }
+
+    /// The object of a POST or PUT body: of the right name and types, without what its kind does not know.
+    pub fn accept(&self, body: Decoded, options: &WriteOptions) -> Result<Value, ApiError> {
+        let mut object = body.value;
+        self.settle_identity(&mut object)?;
+        self.check_types(&object)?;
+        self.drop_unknown(
+            &mut object,
+            &body.duplicates,
+            options.field_validation,
+            BodyKind::Object,
+        )?;
+        Ok(object)
     }
 
     /// F2, F3, F5: drops unknown fields and says so as the client asked.

@@ -6,7 +6,6 @@ use polity_store::{Change, CommitError, Expect, Write};
 use serde_json::{Value, json};
 
 use super::create::commit_failed;
-use super::prepare::BodyKind;
 use super::{Call, Stored, Written, admit, special};
 use crate::admission::Operation;
 use crate::kinds::Subresource;
@@ -24,15 +23,7 @@ pub type Updated = (Written, bool);
 impl Call<'_> {
     /// Replaces an object by a PUT body.
     pub async fn update(&self, body: Decoded, options: &WriteOptions) -> Result<Updated, ApiError> {
-        let mut object = body.value;
-        self.settle_identity(&mut object)?;
-        self.check_types(&object)?;
-        self.drop_unknown(
-            &mut object,
-            &body.duplicates,
-            options.field_validation,
-            BodyKind::Object,
-        )?;
+        let mut object = self.accept(body, options)?;
         self.default(&mut object);
         let exists = self.cluster.store().current().get(&self.key()).is_some();
         if !exists {

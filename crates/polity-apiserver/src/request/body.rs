@@ -25,6 +25,16 @@ pub struct Decoded {
     pub duplicates: Vec<String>,
 }
 
+/// An object that was not read from a text, so that no key can stand in it twice.
+impl From<Value> for Decoded {
+    fn from(value: Value) -> Self {
+        Self {
+            value,
+            duplicates: Vec::new(),
+        }
+    }
+}
+
 /// Reads a body up to the limit.
 pub async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
@@ -58,10 +68,7 @@ pub fn decode(media: Option<&str>, body: &[u8]) -> Result<Decoded, ApiError> {
         None | Some("application/json") => json(body),
         Some("application/yaml") => yaml(body),
         Some("application/vnd.kubernetes.protobuf") => match protobuf::decode(body) {
-            Ok(value) => Ok(Decoded {
-                value,
-                duplicates: Vec::new(),
-            }),
+            Ok(value) => Ok(value.into()),
             Err(ProtobufError::UnknownKind { kind, .. }) if kind.is_empty() => Err(
                 ApiError::bad_request("Object 'Kind' is missing in the protobuf envelope"),
             ),
@@ -104,10 +111,7 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         ApiError::bad_request(format!("error converting YAML to JSON: {error}"))
     })?;
-    Ok(Decoded {
-        value,
-        duplicates: Vec::new(),
-    })
+    Ok(value.into())
 }
 
 /// Builds a value while keeping the path, so that a key that comes twice can be named.
