@@ -2,9 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use anyhow::Context as _;
 use futures::future::try_join_all;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use polity_apiserver::auth::AuthorizationMode;
 use polity_apiserver::kubeconfig::context_name;
 use polity_cli::exit::{Exit, Hinted};
@@ -71,14 +70,7 @@ impl UpArgs {
         };
         let services = Services::start(plan, shutdown).await?;
         let state = run_state(&services, &local);
-        let definitions = polity_api::crds();
-        try_join_all(
-            state
-                .clusters
-                .iter()
-                .map(|cluster| install_into(&state, cluster, &definitions)),
-        )
-        .await?;
+        install::apply(&connect(&state).await?, &polity_api::crds()).await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;
@@ -87,20 +79,17 @@ impl UpArgs {
     }
 }
 
-async fn install_into(
-    state: &RunState,
-    cluster: &ClusterState,
-    definitions: &[CustomResourceDefinition],
-) -> anyhow::Result<()> {
-    let args = ClientArgs {
-        kubeconfig: Some(state.kubeconfig.clone()),
-        context: Some(cluster.context.clone()),
-        ..ClientArgs::default()
-    };
-    let client = client::connect(&args).await?;
-    install::apply(&client, definitions)
-        .await
-        .with_context(|| format!("in cluster {:?}", cluster.name))
+/// A client for each cluster, by its name.
+async fn connect(state: &RunState) -> anyhow::Result<Vec<(&str, Client)>> {
+    try_join_all(state.clusters.iter().map(async |cluster| {
+        let args = ClientArgs {
+            kubeconfig: Some(state.kubeconfig.clone()),
+            context: Some(cluster.context.clone()),
+            ..ClientArgs::default()
+        };
+        Ok((cluster.name.as_str(), client::connect(&args).await?))
+    }))
+    .await
 }
 
 /// The error of a second `up`.
