@@ -1,5 +1,6 @@
 //! What is said about a policy (7.1 to 7.3), as values: its ancestors, each with its conditions.
 
+mod conditions;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +13,13 @@ use crate::graph::lattice::Part;
 use crate::graph::{Effectiveness, Graph, Held, Refusal};
 use crate::merge::Merged;
 use crate::object::ObjectRef;
+use conditions::{
+    accepted_conditions, conflicted_conditions, effective_condition, refused_conditions,
+};
 pub use write::{flat_status, policy_status_to_write};
 
 /// The controllerName under which Polity writes status.
 pub const CONTROLLER: &str = "polity.dev/attachment";
-/// The most policies that a message names.
-const MAX_NAMED: usize = 10;
-/// The longest message of a condition.
-const MAX_MESSAGE: usize = 32_768;
 
 /// One condition, without the time of its last change: that is the shell's to add.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -105,37 +105,6 @@ impl AncestorRef {
             section_name: section.map(str::to_owned),
         }
     }
-}
-
-impl Condition {
-    fn new(
-        kind: &str,
-        is_true: bool,
-        reason: &str,
-        message: String,
-        generation: Option<i64>,
-    ) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            status: if is_true { "True" } else { "False" },
-            reason: reason.to_owned(),
-            message: cut(message),
-            observed_generation: generation,
-        }
-    }
-}
-
-/// Cuts a message to what a condition may hold, with a sign that it was cut.
-fn cut(message: String) -> String {
-    const SIGN: &str = " … (cut)";
-    if message.len() <= MAX_MESSAGE {
-        return message;
-    }
-    let mut end = MAX_MESSAGE - SIGN.len();
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{SIGN}", &message[..end])
 }
 
 /// What came of one target of a policy.
@@ -439,115 +408,4 @@ impl Graph {
             gateways.into_iter().collect()
         }
     }
-}
-
-fn accepted_conditions(generation: Option<i64>) -> Vec<Condition> {
-    vec![
-        Condition::new(
-            "Accepted",
-            true,
-            "Accepted",
-            "the policy is accepted".to_owned(),
-            generation,
-        ),
-        Condition::new(
-            "ResolvedRefs",
-            true,
-            "ResolvedRefs",
-            "the target exists".to_owned(),
-            generation,
-        ),
-    ]
-}
-
-fn conflicted_conditions(winner: &ObjectRef, generation: Option<i64>) -> Vec<Condition> {
-    let message = format!("conflicts with {winner}, which comes first");
-    vec![
-        Condition::new("Accepted", false, "Conflicted", message, generation),
-        Condition::new(
-            "ResolvedRefs",
-            true,
-            "ResolvedRefs",
-            "the target exists".to_owned(),
-            generation,
-        ),
-    ]
-}
-
-fn refused_conditions(refusal: &Refusal, generation: Option<i64>) -> Vec<Condition> {
-    let (reason, resolved, message) = match refusal {
-        Refusal::Invalid(message) => ("Invalid", None, message),
-        Refusal::NotPermitted(message) => ("Invalid", Some("RefNotPermitted"), message),
-        Refusal::NotFound(message) => ("TargetNotFound", Some("TargetNotFound"), message),
-    };
-    let mut conditions = vec![Condition::new(
-        "Accepted",
-        false,
-        reason,
-        message.clone(),
-        generation,
-    )];
-    conditions.extend(
-        resolved.map(|reason| {
-            Condition::new("ResolvedRefs", false, reason, message.clone(), generation)
-        }),
-    );
-    conditions
-}
-
-/// `Programmed` for kinds that Polity controls, `polity.dev/Effective` for others.
-fn effective_condition(
-    managed: bool,
-    effectiveness: Effectiveness,
-    beaten_by: &[Beater],
-    kind: &crate::kind::PolicyKind,
-    generation: Option<i64>,
-) -> Condition {
-    let (is_true, programmed, effective) = match effectiveness {
-        Effectiveness::Full => (true, "Programmed", "Full"),
-        Effectiveness::Partial => (true, "PartiallyProgrammed", "Partial"),
-        Effectiveness::Overridden => (false, "Overridden", "Overridden"),
-    };
-    let message = match effectiveness {
-        Effectiveness::Full => "all fields are in force everywhere".to_owned(),
-        Effectiveness::Partial => format!(
-            "some fields are overridden somewhere {}",
-            by(beaten_by, kind)
-        ),
-        Effectiveness::Overridden => format!(
-            "all fields are overridden everywhere {}",
-            by(beaten_by, kind)
-        ),
-    };
-    if managed {
-        Condition::new("Programmed", is_true, programmed, message, generation)
-    } else {
-        Condition::new(
-            "polity.dev/Effective",
-            is_true,
-            effective,
-            message,
-            generation,
-        )
-    }
-}
-
-/// `by A, B and 3 more`, with the strategy where it is not field by field.
-fn by(beaten_by: &[Beater], kind: &crate::kind::PolicyKind) -> String {
-    if beaten_by.is_empty() {
-        return "by the objects themselves".to_owned();
-    }
-    let names: Vec<String> = beaten_by
-        .iter()
-        .take(MAX_NAMED)
-        .map(|beater| beater.policy.to_string())
-        .collect();
-    let mut text = format!("by {}", names.join(", "));
-    if beaten_by.len() > MAX_NAMED {
-        text.push_str(&format!(" and {} more", beaten_by.len() - MAX_NAMED));
-    }
-    if kind.strategy != crate::settings::Strategy::Fields {
-        text.push_str(&format!(" (strategy {:?})", kind.strategy));
-    }
-    text
 }
