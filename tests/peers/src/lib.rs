@@ -5,6 +5,7 @@
 //! test that needs a missing one calls [`Tool::or_leave_out`] and returns. `Cluster` (feature `cluster`) starts a real API server that
 //! never outlives the process that started it.
 
+pub mod modules;
 pub mod tools;
 
 #[cfg(feature = "cluster")]

@@ -1,46 +1,15 @@
 //! Gateway API's own CRDs and examples, from its Go module: every kind is read, nothing is misunderstood.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use polity_attach::{Class, Graph, StatusForm};
 use serde_json::{Value, json};
 
 use crate::world::{World, reference};
 
-/// The module whose files are fixtures.
-const MODULE: &str = "sigs.k8s.io/gateway-api@v1.6.3";
-
-/// The folder of the module, downloaded once into Go's module cache; `None` after saying that Go is missing, which is a
-/// failure with `CI=true`.
+/// The folder of the module.
 fn module() -> Option<PathBuf> {
-    let download = || -> Result<PathBuf, String> {
-        let home = peers::tools::cache().join("go-modules");
-        std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
-        let output = Command::new("go")
-            .args(["mod", "download", "-json", MODULE])
-            .current_dir(&home)
-            .output()
-            .map_err(|error| format!("go cannot be started: {error}"))?;
-        let answer: Value =
-            serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
-        match answer["Dir"].as_str() {
-            Some(folder) => Ok(PathBuf::from(folder)),
-            None => Err(answer["Error"].to_string()),
-        }
-    };
-    match download() {
-        Ok(folder) => Some(folder),
-        Err(why) => {
-            let what = "tests with Gateway API's own CRDs and examples";
-            assert!(
-                !peers::tools::in_ci(),
-                "{what} (fails with CI=true): {why}; install Go"
-            );
-            eprintln!("left out: {what}: {why}; install Go");
-            None
-        }
-    }
+    peers::modules::module_or_leave_out(peers::modules::GATEWAY_API)
 }
 
 /// Every document of every YAML file below a folder, and how many could not be read.
