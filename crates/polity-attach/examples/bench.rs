@@ -1,21 +1,27 @@
 //! How fast the attachment engine is on this machine: `cargo run --release -p polity-attach --example bench`.
 //!
 //! Each line is a name, a number and a unit, separated by tabs. The shapes are those that the engine is designed for:
-//! many listeners under many routes, a policy on each route, many ListenerSets, many routes to one Service.
+//! many listeners under many routes, a policy on each route, many ListenerSets, many routes to one Service. Each comes in
+//! two sizes, one ten times the other: an edit must take the same steps and allocations in both.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
+use std::alloc::System;
 use std::time::Instant;
 
 use polity_attach::{Graph, ObjectRef};
 use serde_json::{Value, json};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const GATEWAY: &str = "gateway.networking.k8s.io/v1";
 
 fn main() {
     let asked = std::env::args().nth(1).and_then(|index| index.parse().ok());
-    if let Some((name, objects, edited)) = asked.and_then(shape) {
-        measure(&name, &objects, &edited);
+    if let Some(shape) = asked.and_then(Shape::of) {
+        measure(&shape);
         return;
     }
     // Each shape in a process of its own: memory that an earlier one gave back would hide what the next one takes.
@@ -43,28 +49,45 @@ fn shape_name(index: usize) -> Option<&'static str> {
     names.get(index).copied()
 }
 
-/// A shape: its name, its objects, and one of them in another form.
-fn shape(index: usize) -> Option<(String, Vec<Value>, Value)> {
-    let name = shape_name(index)?;
-    let ten_times = index % 2 == 1;
-    let scale = if ten_times { 10 } else { 1 };
-    let (objects, edited) = match index / 2 {
-        0 => (
-            listeners_and_routes(64, 1_000 * scale),
-            route("r500", "g", "s500", 7),
-        ),
-        1 => (
-            policies_on_each(5_000 * scale),
-            policy("TimeoutPolicy", "p-0-500", "HTTPRoute", "r500", 9),
-        ),
-        2 => {
-            let mut edited = route("r500", "g", "s500", 7);
-            edited["spec"]["parentRefs"] = json!([{"kind": "ListenerSet", "name": "set31"}]);
-            (listener_sets(250 * scale, 16), edited)
-        }
-        _ => (one_service(1_000 * scale), route("r500", "g", "s0", 7)),
-    };
-    Some((name.to_owned(), objects, edited))
+/// A shape: its objects, and another form of the one with a number.
+struct Shape {
+    name: &'static str,
+    objects: Vec<Value>,
+    n_routes: usize,
+    edited: fn(usize) -> Value,
+}
+
+impl Shape {
+    fn of(index: usize) -> Option<Self> {
+        let name = shape_name(index)?;
+        let scale = if index % 2 == 1 { 10 } else { 1 };
+        let (n_routes, objects, edited): (usize, Vec<Value>, fn(usize) -> Value) = match index / 2 {
+            0 => (
+                1_000 * scale,
+                listeners_and_routes(64, 1_000 * scale),
+                |number| route(&format!("r{number}"), "g", &format!("s{number}"), 7),
+            ),
+            1 => (5_000 * scale, policies_on_each(5_000 * scale), |number| {
+                let (name, target) = (format!("p-0-{number}"), format!("r{number}"));
+                policy("TimeoutPolicy", &name, "HTTPRoute", &target, 99)
+            }),
+            2 => (4_000 * scale, listener_sets(250 * scale, 16), |number| {
+                let mut edited = route(&format!("r{number}"), "g", &format!("s{number}"), 7);
+                let set = format!("set{}", number / 16);
+                edited["spec"]["parentRefs"] = json!([{"kind": "ListenerSet", "name": set}]);
+                edited
+            }),
+            _ => (1_000 * scale, one_service(1_000 * scale), |number| {
+                route(&format!("r{number}"), "g", "s0", 7)
+            }),
+        };
+        Some(Self {
+            name,
+            objects,
+            n_routes,
+            edited,
+        })
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -77,65 +100,88 @@ fn report(shape: &str, what: &str, value: f64, unit: &str) {
 }
 
 /// From nothing, one edit, the answer for one object, and memory.
-fn measure(shape: &str, objects: &[Value], edited: &Value) {
+fn measure(shape: &Shape) {
+    let Shape { name, objects, .. } = shape;
     let empty = resident();
-    let copies: Vec<Value> = objects.to_vec();
+    let copies: Vec<Value> = objects.clone();
     let loaded = resident();
     let start = now();
     let mut graph = Graph::of(copies);
     report(
-        shape,
+        name,
         "from nothing",
         start.elapsed().as_secs_f64() * 1_000.0,
         "ms",
     );
     let after = resident();
     let size = graph.size();
-    report(shape, "objects", size.objects as f64, "");
-    report(shape, "distinct stacks", size.stacks as f64, "");
+    report(name, "objects", size.objects as f64, "");
+    report(name, "steps from nothing", graph.work().total() as f64, "");
+    report(name, "distinct stacks", size.stacks as f64, "");
     let own = after.saturating_sub(loaded) as f64 / size.objects as f64;
     let with_values = after.saturating_sub(empty) as f64 / size.objects as f64;
-    report(shape, "memory for each object, beside its JSON", own, "kB");
+    report(name, "memory for each object, beside its JSON", own, "kB");
     report(
-        shape,
+        name,
         "memory for each object, with its JSON",
         with_values,
         "kB",
     );
+    measure_edits(shape, &mut graph);
+    measure_answers(name, &graph);
+}
 
-    // One object back and forth between two forms, each a real change.
-    let key = ObjectRef::of(edited).expect("the edited object has a name");
-    let original = graph
-        .object(&key)
-        .expect("the edited object is in the graph")
-        .clone();
-    // The median: other work on the machine must not look like ours.
-    let mut times: Vec<f64> = (0..200)
-        .map(|round| {
-            let form = if usize::is_multiple_of(round, 2) {
-                edited
-            } else {
-                &original
-            };
-            let form = form.clone();
-            let start = now();
-            graph.apply(form);
-            start.elapsed().as_secs_f64() * 1_000.0
-        })
+/// One object back and forth between two forms, each a real change; then many objects in turn, which no cache knows.
+fn measure_edits(shape: &Shape, graph: &mut Graph) {
+    let name = shape.name;
+    let same: Vec<(Value, Value)> = vec![forms(shape, graph, 500); 100];
+    let each: Vec<(Value, Value)> = (0..100)
+        .map(|round| forms(shape, graph, round * 7_919 % shape.n_routes))
         .collect();
-    times.sort_by(f64::total_cmp);
-    report(shape, "one object edited", times[times.len() / 2], "ms");
+    let (took, steps, allocations) = edits(graph, same);
+    report(name, "steps for one edit", steps, "");
+    report(name, "allocations for one edit", allocations, "");
+    report(name, "one object edited", took, "ms");
+    let (took, ..) = edits(graph, each);
+    report(name, "another object edited each time", took, "ms");
+}
 
-    let service = ObjectRef::new(
-        "",
-        "Service",
-        Some("infra"),
-        if shape.contains("one Service") {
-            "s0"
-        } else {
-            "s500"
-        },
-    );
+/// The two forms of the object with this number.
+fn forms(shape: &Shape, graph: &Graph, number: usize) -> (Value, Value) {
+    let edited = (shape.edited)(number);
+    let key = ObjectRef::of(&edited).expect("the edited object has a name");
+    let original = graph.object(&key).expect("the edited object is there");
+    (edited, original.clone())
+}
+
+/// Milliseconds, steps and allocations of an edit: medians, since other work on the machine must not look like ours.
+fn edits(graph: &mut Graph, forms: Vec<(Value, Value)>) -> (f64, f64, f64) {
+    let mut measured: [Vec<f64>; 3] = Default::default();
+    for form in forms.into_iter().flat_map(<[Value; 2]>::from) {
+        let region = Region::new(ALLOCATOR);
+        let start = now();
+        let changes = graph.apply(form);
+        let took = start.elapsed().as_secs_f64() * 1_000.0;
+        let allocations = region.change().allocations;
+        drop(changes);
+        measured[0].push(took);
+        measured[1].push(graph.work().total() as f64);
+        measured[2].push(allocations as f64);
+    }
+    let [took, steps, allocations] = measured.map(|mut values| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    });
+    (took, steps, allocations)
+}
+
+fn measure_answers(shape: &str, graph: &Graph) {
+    let service = if shape.contains("one Service") {
+        "s0"
+    } else {
+        "s500"
+    };
+    let service = ObjectRef::new("", "Service", Some("infra"), service);
     let start = now();
     let results = graph.effective(&service, None);
     report(

@@ -6,6 +6,7 @@
 
 mod admit;
 pub(crate) mod custom;
+mod edges;
 pub(crate) mod facts;
 mod findings;
 pub(crate) mod ids;
@@ -17,6 +18,7 @@ mod link;
 pub(crate) mod paths;
 mod resolve;
 mod tally;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use levels::AtLevel;
 pub(crate) use resolve::{Refusal, Verdict};
 pub use tally::Effectiveness;
 pub(crate) use tally::{Contribution, Tally};
+pub use work::Work;
 
 /// An object as it is held.
 #[derive(Debug)]
@@ -73,7 +76,7 @@ pub(crate) struct Host {
     /// Where edges are data: who names whom as a parent, whether that one is there or not.
     named: custom::Named,
     /// The members of each circle of references, by each of its members.
-    cyclic: BTreeMap<ObjId, BTreeSet<ObjId>>,
+    cyclic: BTreeMap<ObjId, Arc<BTreeSet<ObjId>>>,
     /// How many policies mark each level as one on which they were refused.
     marks: BTreeMap<LevelId, u32>,
     /// Objects that are nodes only because a policy targets them.
@@ -103,6 +106,8 @@ pub struct Graph {
     /// Who refers to an object, and to whom an object refers.
     referrers: HashMap<ObjId, BTreeSet<ObjId>>,
     references: HashMap<ObjId, Box<[ObjId]>>,
+    /// The objects of a namespace that refer to others.
+    referring: HashMap<String, BTreeSet<ObjId>>,
     /// Objects and policies that refer into a namespace from outside.
     from_outside: HashMap<String, BTreeSet<ObjId>>,
     pub(crate) level_names: Interner<(ObjId, Option<Box<str>>)>,
@@ -116,6 +121,7 @@ pub struct Graph {
     pub(crate) tallies: HashMap<ObjId, Tally>,
     pub(crate) contributions: HashMap<ObjId, Box<[Contribution]>>,
     pending: Pending,
+    work: Work,
 }
 
 /// What has been said and not worked off yet.
@@ -151,6 +157,7 @@ impl Default for Graph {
             registry: Registry::of([], []),
             referrers: HashMap::new(),
             references: HashMap::new(),
+            referring: HashMap::new(),
             from_outside: HashMap::new(),
             level_names: Interner::default(),
             levels: HashMap::new(),
@@ -162,6 +169,7 @@ impl Default for Graph {
             tallies: HashMap::new(),
             contributions: HashMap::new(),
             pending: Pending::default(),
+            work: Work::default(),
         }
     }
 }
@@ -343,11 +351,21 @@ impl Graph {
 
     /// Works off everything that has been said.
     fn settle(&mut self) -> Changes {
+        self.work = Work::default();
         self.settle_kinds();
         self.settle_links();
         self.settle_policies();
         self.settle_levels();
-        self.settle_scores()
+        let changes = self.settle_scores();
+        for host in self.hosts.values_mut() {
+            self.work.moved += host.lattice.take_visited();
+        }
+        changes
+    }
+
+    /// How much the last event made the graph look at.
+    pub fn work(&self) -> Work {
+        self.work
     }
 
     pub(crate) fn kind_of(&self, policy: &ObjectRef) -> Option<&PolicyKind> {

@@ -30,7 +30,7 @@ pub use explain::{Explanation, PolicyEntry, SettingEntry};
 pub use finding::{Finding, Severity};
 pub use graph::facts::{GATEWAY_GROUP, ROUTES};
 pub use graph::paths::{Step, Through};
-pub use graph::{Changes, Effectiveness, Graph, Neighbours, Size};
+pub use graph::{Changes, Effectiveness, Graph, Neighbours, Size, Work};
 pub use impact::{FieldChange, Impact, ObjectImpact, PolicyImpact};
 pub use kind::{MANAGED_ANNOTATION, POLICY_LABEL, PolicyKind, StatusForm};
 pub use merge::Rule;

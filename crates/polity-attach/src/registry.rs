@@ -25,8 +25,8 @@ pub(crate) struct Registry {
     /// Hierarchies other than the built-in `gateway`.
     pub(crate) hierarchies: BTreeMap<String, HierarchySettings>,
     pub(crate) virtual_objects: BTreeSet<ObjectRef>,
-    /// Every kind that has a CRD, policy kind or not.
-    pub(crate) installed: BTreeSet<GroupKind>,
+    /// Every kind that has a CRD, policy kind or not, and whether its objects are in namespaces.
+    pub(crate) installed: BTreeMap<GroupKind, bool>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -41,7 +41,10 @@ impl Registry {
             .into_iter()
             .map(|definition| (&definition.kind, definition))
             .collect();
-        registry.installed = definitions.keys().map(|kind| (*kind).clone()).collect();
+        registry.installed = definitions
+            .iter()
+            .map(|(kind, definition)| ((*kind).clone(), definition.namespaced))
+            .collect();
         registry.built_in_hierarchies();
         let set = registry.read_configs(configs);
         registry.add_kinds(&definitions, &set);

@@ -4,6 +4,7 @@
 //! from outside stay, and a finding names the members: the same for every order of arrival.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -95,12 +96,14 @@ impl Graph {
         for object in &relink {
             let parents = self.named_parents(&rules, *object);
             let host = self.hosts.get_mut(name).expect("the host is there");
-            seeds.extend(host.named.parents(*object));
-            seeds.extend(host.cyclic.get(object).into_iter().flatten());
+            // A circle that opens or closes here goes through this object: what is below it holds every new one, and
+            // the members of an old one are known. Whoever else hangs under its parents is not concerned.
+            let circle = host.cyclic.get(object).into_iter();
+            seeds.extend(circle.flat_map(|members| members.iter().copied()));
             host.named.set(*object, parents);
-            seeds.extend(host.named.parents(*object));
         }
         let region = self.find_circles(name, &seeds);
+        self.work.linked += region.len();
         for object in region.union(&relink) {
             let edges = self.custom_edges(name, &rules, *object);
             self.set_edges(name, *object, edges);
@@ -192,8 +195,8 @@ impl Graph {
         for object in &region {
             host.cyclic.remove(object);
         }
-        for circle in circles(&region, &host.named) {
-            for member in &circle {
+        for circle in circles(&region, &host.named).into_iter().map(Arc::new) {
+            for member in circle.iter() {
                 host.cyclic.insert(*member, circle.clone());
             }
         }

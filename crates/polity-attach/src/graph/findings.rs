@@ -43,7 +43,7 @@ impl Graph {
         if !targets {
             return None;
         }
-        let message = if self.registry.installed.contains(&kind) {
+        let message = if self.registry.installed.contains_key(&kind) {
             format!(
                 "{reference} targets objects, but its CRD is no policy kind: label the CRD with {} or name {kind} in an AttachmentConfig",
                 crate::kind::POLICY_LABEL

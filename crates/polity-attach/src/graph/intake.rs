@@ -137,6 +137,14 @@ impl Graph {
             self.referrers.entry(*to).or_default().insert(id);
             self.note_outside(id, reference, *to);
         }
+        if let Some(namespace) = &reference.namespace {
+            let referring = self.referring.entry(namespace.clone()).or_default();
+            if targets.is_empty() {
+                referring.remove(&id);
+            } else {
+                referring.insert(id);
+            }
+        }
         if !targets.is_empty() {
             self.references.insert(id, targets.into_iter().collect());
         }

@@ -52,7 +52,7 @@ impl Graph {
                 let kind = GroupKind::new(target.group.as_str(), target.kind.as_str());
                 kinds.contains(&kind)
                     || old.virtual_objects != self.registry.virtual_objects
-                    || old.installed.contains(&kind) != self.registry.installed.contains(&kind)
+                    || old.installed.get(&kind) != self.registry.installed.get(&kind)
             })
             .copied()
             .collect();

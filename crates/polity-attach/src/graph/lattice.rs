@@ -79,6 +79,8 @@ pub(crate) struct Lattice {
     queue: VecDeque<(NodeId, StackId, Change)>,
     /// Nodes whose stacks changed since this was last taken.
     touched: BTreeSet<NodeId>,
+    /// How many nodes and stacks were looked at since this was last taken.
+    visited: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +106,7 @@ impl Default for Lattice {
             lowest: HashMap::new(),
             queue: VecDeque::new(),
             touched: BTreeSet::new(),
+            visited: 0,
         }
     }
 }
@@ -191,6 +194,7 @@ impl Lattice {
             .iter()
             .flat_map(|(level, _)| self.carriers_of(*level))
             .collect();
+        self.visited += nodes.len();
         for node in &nodes {
             self.detach(*node);
         }
@@ -215,6 +219,10 @@ impl Lattice {
 
     pub(crate) fn take_touched(&mut self) -> BTreeSet<NodeId> {
         std::mem::take(&mut self.touched)
+    }
+
+    pub(crate) fn take_visited(&mut self) -> usize {
+        std::mem::take(&mut self.visited)
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {
@@ -297,6 +305,7 @@ impl Lattice {
     /// Forgets what was computed for stacks that hold a level.
     pub(crate) fn forget_scores(&mut self, level: LevelId) {
         for stack in self.stacks_with(level) {
+            self.visited += 1;
             self.stacks[stack as usize].scores = None;
         }
     }
@@ -346,6 +355,7 @@ impl Lattice {
     /// Works off the queue, in the order in which things were said: a loss never overtakes its gain.
     fn settle(&mut self) {
         while let Some((node, stack, change)) = self.queue.pop_front() {
+            self.visited += 1;
             let incoming = &mut self.node_mut(node).incoming;
             let count = incoming.entry(stack).or_insert(0);
             let passes = match change {
@@ -479,6 +489,7 @@ impl Lattice {
         if self.n_stacks() < 2 * self.n_stacks_after_sweep + 1024 {
             return;
         }
+        self.visited += self.nodes.len() + self.stacks.len();
         let mut used = vec![false; self.stacks.len()];
         used[EMPTY as usize] = true;
         for node in self.nodes.iter().flatten() {

@@ -123,7 +123,9 @@ impl Graph {
             let stay: Vec<LevelId> = changes.keys().filter(stays).copied().collect();
             host.lattice.set_active(&changes);
             for level in stay {
-                for node in host.lattice.reach(level) {
+                let reached = host.lattice.reach(level);
+                self.work.moved += reached.len();
+                for node in reached {
                     self.pending.scores.insert(host.lattice.node(node).object);
                 }
             }
@@ -220,6 +222,7 @@ impl Graph {
                 .retain(|id| !decided.conflicted.contains_key(id));
         }
         let attached: Vec<ObjId> = at.attached.iter().map(|(_, id)| *id).collect();
+        self.work.weighed += attached.len();
         self.pending.policies.extend(attached);
         let groups = self.levels.get_mut(&level).expect("it was there above");
         let at = groups.get_mut(&group).expect("it was there above");

@@ -36,9 +36,11 @@ pub(crate) struct Verdict {
 impl Graph {
     pub(super) fn settle_policies(&mut self) {
         for id in std::mem::take(&mut self.pending.reads) {
+            self.work.weighed += 1;
             self.read_policy(id);
         }
         for id in std::mem::take(&mut self.pending.resolves) {
+            self.work.weighed += 1;
             self.resolve_policy(id);
         }
     }
@@ -232,8 +234,8 @@ impl Graph {
 
     pub(crate) fn is_cluster_kind(&self, group: &str, kind: &str) -> bool {
         let key = GroupKind::new(group, kind);
-        match self.definition(&key) {
-            Some(definition) => !definition.namespaced,
+        match self.registry.installed.get(&key) {
+            Some(namespaced) => !namespaced,
             None => CLUSTER_KINDS.contains(&kind),
         }
     }

@@ -195,6 +195,7 @@ impl Graph {
                     .keys()
                     .copied()
                     .collect();
+                self.work.scored += 1 + stacks.len();
                 for stack in &stacks {
                     for score in &*self.plain_scores(&name, *stack) {
                         if !overlays.contains(&self.policies[&score.policy].group) {

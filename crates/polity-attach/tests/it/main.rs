@@ -14,4 +14,5 @@ mod history;
 mod kinds;
 mod published;
 mod traps;
+mod work;
 mod world;
