@@ -2,6 +2,10 @@
 //!
 //! The form is shared by all policy families; what does not concern attachment is absent or empty here.
 
+mod entry;
+mod owned;
+mod picture;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -12,13 +16,10 @@ use crate::effective::Resultant;
 use crate::finding::Finding;
 use crate::graph::ids::ObjId;
 use crate::graph::lattice::Part;
-use crate::graph::{Effectiveness, Graph, Held};
+use crate::graph::{Graph, Held};
 use crate::merge::Rule;
 use crate::object::{ObjectRef, generation, text};
-use crate::policy::Side;
-
-/// The most fields that an effect spells out.
-const MAX_FIELDS: usize = 3;
+pub use owned::{OwnedEntry, OwnedPolicy};
 
 /// What acts on one object.
 #[derive(Debug, Clone, Serialize)]
@@ -32,6 +33,9 @@ pub struct Explanation {
     pub complete: bool,
     pub policies: Vec<PolicyEntry>,
     pub resultants: Vec<ResultantEntry>,
+    /// What acts on the objects it owns, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owned: Option<Vec<OwnedEntry>>,
     pub foreign: Vec<Value>,
     pub findings: Vec<Finding>,
     pub missing: Vec<Value>,
@@ -71,6 +75,8 @@ pub struct PolicyEntry {
     pub why: Vec<Why>,
     pub effect: Effect,
     pub settings: Vec<SettingEntry>,
+    /// With regard to whom something is said about it: `Gateway/infra/edge`.
+    pub ancestors: Vec<String>,
     pub provenance: Vec<Provenance>,
     pub verdict: VerdictEntry,
     pub redacted: Vec<String>,
@@ -81,6 +87,8 @@ pub struct PolicyEntry {
 pub struct PolicyRef {
     #[serde(flatten)]
     pub object: ObjectRef,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
@@ -157,6 +165,16 @@ pub struct ResultantEntry {
     pub spec: Value,
 }
 
+impl Explained {
+    /// `Kind/ns/name`, as the steps of paths are written.
+    fn short(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{}/{namespace}/{}", self.kind, self.name),
+            None => format!("{}/{}", self.kind, self.name),
+        }
+    }
+}
+
 impl Explanation {
     /// How many policies act.
     pub fn n_acting(&self) -> usize {
@@ -176,6 +194,27 @@ impl Graph {
         field: Option<&str>,
         now: Timestamp,
     ) -> Option<Explanation> {
+        self.explanation(object, field, None, now)
+    }
+
+    /// Explains what one policy does to an object, also where it does nothing.
+    pub fn explain_policy(
+        &self,
+        object: &ObjectRef,
+        policy: &ObjectRef,
+        field: Option<&str>,
+        now: Timestamp,
+    ) -> Option<Explanation> {
+        self.explanation(object, field, Some(policy), now)
+    }
+
+    fn explanation(
+        &self,
+        object: &ObjectRef,
+        field: Option<&str>,
+        policy: Option<&ObjectRef>,
+        now: Timestamp,
+    ) -> Option<Explanation> {
         let id = self.refs.get(object).filter(|id| self.exists(*id))?;
         let results = self.effective(object, None);
         let mut settings = settings_by_policy(&results);
@@ -189,11 +228,15 @@ impl Graph {
                 entries.retain(|entry| is_within(&entry.field, field));
             }
         }
-        let involved = self.involved(id);
+        let mut involved = self.involved(id);
+        let asked = policy.and_then(|policy| self.refs.get(policy));
+        if policy.is_some() {
+            involved = asked.into_iter().collect();
+        }
         let mut policies: Vec<PolicyEntry> = involved
             .into_iter()
             .filter_map(|policy| self.policy_entry(id, policy, &mut settings, n_contexts))
-            .filter(|entry| field.is_none() || !entry.settings.is_empty())
+            .filter(|entry| field.is_none() || policy.is_some() || !entry.settings.is_empty())
             .collect();
         policies.sort_by(|a, b| {
             let key = |entry: &PolicyEntry| {
@@ -209,9 +252,6 @@ impl Graph {
             key(a).cmp(&key(b))
         });
         let value = self.objects.get(&id).map(|stored| stored.value.as_ref());
-        let api_version = value
-            .and_then(|value| text(value, &["apiVersion"]))
-            .unwrap_or("v1");
         let own: BTreeSet<&ObjectRef> = policies
             .iter()
             .map(|entry| &entry.reference.object)
@@ -231,7 +271,7 @@ impl Graph {
             kind: "Explanation",
             object: Explained {
                 group: object.group.clone(),
-                version: api_version.rsplit('/').next().unwrap_or("").to_owned(),
+                version: self.version_of(object).unwrap_or_else(|| "v1".to_owned()),
                 kind: object.kind.clone(),
                 namespace: object.namespace.clone(),
                 name: object.name.clone(),
@@ -246,6 +286,7 @@ impl Graph {
             complete: true,
             policies,
             resultants: results.iter().map(resultant_entry).collect(),
+            owned: None,
             foreign: Vec::new(),
             findings,
             missing: Vec::new(),
@@ -307,65 +348,6 @@ impl Graph {
                 at.is_some_and(|at| at.conflicted.contains_key(&id))
             });
             about && (verdict.outcome.is_err() || conflicted)
-        })
-    }
-
-    fn policy_entry(
-        &self,
-        object: ObjId,
-        id: ObjId,
-        settings: &mut BTreeMap<ObjectRef, Vec<SettingEntry>>,
-        n_contexts: usize,
-    ) -> Option<PolicyEntry> {
-        let held = self.policies.get(&id)?;
-        let reference = &held.policy.object;
-        let kind = self.kind_of(reference)?;
-        let settings = settings.remove(reference).unwrap_or_default();
-        let contribution = self.contributions.get(&object).and_then(|contributions| {
-            contributions
-                .iter()
-                .find(|contribution| contribution.policy == id)
-        });
-        let acts = contribution
-            .is_some_and(|contribution| contribution.class != Effectiveness::Overridden);
-        let status = self.policy_status(reference)?;
-        let why = why(
-            held,
-            contribution.map(|contribution| contribution.class),
-            &status,
-        );
-        let current = held.policy.generation;
-        Some(PolicyEntry {
-            family: "attachment",
-            reference: PolicyRef {
-                object: reference.clone(),
-                uid: held.policy.uid.clone(),
-            },
-            created_at: held.policy.created.clone(),
-            generation: Generations {
-                current,
-                acting: current.filter(|_| acts),
-            },
-            mode: mode(held, &settings),
-            acts: if acts { "yes" } else { "no" },
-            operations: Vec::new(),
-            effect: Effect {
-                kind: "setting",
-                blocks_on_outage: false,
-                text: effect_text(&settings, n_contexts, &why),
-            },
-            why,
-            settings,
-            provenance: held
-                .verdicts
-                .iter()
-                .map(|verdict| Provenance {
-                    role: "target",
-                    reference: verdict.object.clone(),
-                })
-                .collect(),
-            verdict: verdict(&status, kind.managed),
-            redacted: Vec::new(),
         })
     }
 
@@ -450,164 +432,4 @@ fn is_within(field: &str, asked: &str) -> bool {
         || field
             .strip_prefix(asked)
             .is_some_and(|rest| rest.starts_with(['.', '[']))
-}
-
-fn mode(held: &Held, settings: &[SettingEntry]) -> &'static str {
-    if held.is_direct {
-        return "direct";
-    }
-    let won_override = settings
-        .iter()
-        .any(|setting| setting.won && setting.stanza == "overrides");
-    let only_override = held
-        .policy
-        .pieces
-        .iter()
-        .all(|piece| piece.side == Side::Override);
-    if won_override || (only_override && !held.policy.pieces.is_empty()) {
-        "override"
-    } else {
-        "default"
-    }
-}
-
-/// `timeout=20s (2 of 3 contexts)`, or what stands in the way.
-fn effect_text(settings: &[SettingEntry], n_contexts: usize, why: &[Why]) -> String {
-    let mut won: Vec<&SettingEntry> = settings.iter().filter(|setting| setting.won).collect();
-    won.dedup_by(|a, b| a.field == b.field && a.value == b.value);
-    if won.is_empty() {
-        let beaters: BTreeSet<String> = settings
-            .iter()
-            .filter_map(|setting| setting.beaten_by.as_ref())
-            .map(ObjectRef::path)
-            .collect();
-        if !beaters.is_empty() {
-            let names: Vec<String> = beaters.into_iter().take(MAX_FIELDS).collect();
-            return format!("overridden by {}", names.join(", "));
-        }
-        return why
-            .iter()
-            .find(|why| !why.detail.is_empty())
-            .map_or_else(String::new, |why| why.detail.clone());
-    }
-    if won.len() > MAX_FIELDS {
-        return format!("sets {} fields", won.len());
-    }
-    let shown: Vec<String> = won
-        .iter()
-        .map(|setting| {
-            let value = setting
-                .value
-                .as_str()
-                .map_or_else(|| setting.value.to_string(), str::to_owned);
-            let part = setting.contexts.len();
-            if part < n_contexts {
-                format!(
-                    "{}={value} ({part} of {n_contexts} contexts)",
-                    setting.field
-                )
-            } else {
-                format!("{}={value}", setting.field)
-            }
-        })
-        .collect();
-    shown.join(", ")
-}
-
-fn why(
-    held: &Held,
-    class: Option<Effectiveness>,
-    status: &crate::status::PolicyStatus,
-) -> Vec<Why> {
-    let refused = status
-        .ancestors
-        .iter()
-        .find(|ancestor| !ancestor.is_accepted());
-    let accepted = status
-        .ancestors
-        .iter()
-        .any(crate::status::Ancestor::is_accepted);
-    let mut why = Vec::new();
-    match (class, refused) {
-        (None, Some(ancestor)) => {
-            let condition = ancestor.condition("Accepted");
-            let text =
-                condition.map(|condition| format!("{}: {}", condition.reason, condition.message));
-            why.push(Why {
-                step: "accepted",
-                result: "no",
-                detail: text.unwrap_or_default(),
-            });
-        }
-        (None, None) if held.policy.deleting => why.push(Why {
-            step: "accepted",
-            result: "no",
-            detail: "the policy is being deleted".to_owned(),
-        }),
-        _ => why.push(Why {
-            step: "accepted",
-            result: if accepted { "yes" } else { "no" },
-            detail: String::new(),
-        }),
-    }
-    if !held.refused_on.is_empty() {
-        let controllers: BTreeSet<&str> = held
-            .policy
-            .rejections
-            .iter()
-            .map(|rejection| rejection.controller.as_str())
-            .collect();
-        let names: Vec<&str> = controllers.into_iter().collect();
-        why.push(Why {
-            step: "owner",
-            result: "no",
-            detail: format!("not accepted by {} on some paths", names.join(", ")),
-        });
-    }
-    if let Some(class) = class {
-        let (result, detail) = match class {
-            Effectiveness::Full => ("yes", "all fields are in force"),
-            Effectiveness::Partial => ("yes", "some fields are in force"),
-            Effectiveness::Overridden => ("no", "every field is overridden on every path"),
-        };
-        why.push(Why {
-            step: "effective",
-            result,
-            detail: detail.to_owned(),
-        });
-    }
-    why
-}
-
-fn verdict(status: &crate::status::PolicyStatus, managed: bool) -> VerdictEntry {
-    let refused = status
-        .ancestors
-        .iter()
-        .find(|ancestor| !ancestor.is_accepted());
-    let (result, message) = match (status.effectiveness, refused) {
-        (Some(Effectiveness::Full), _) => ("Effective".to_owned(), String::new()),
-        (Some(effectiveness), _) => {
-            let ancestor = status
-                .ancestors
-                .iter()
-                .find(|ancestor| ancestor.is_accepted());
-            let message = ancestor
-                .and_then(|ancestor| ancestor.conditions.last())
-                .map(|condition| condition.message.clone());
-            (format!("{effectiveness:?}"), message.unwrap_or_default())
-        }
-        (None, Some(ancestor)) => {
-            let condition = ancestor.condition("Accepted");
-            condition.map_or_else(Default::default, |condition| {
-                (condition.reason.clone(), condition.message.clone())
-            })
-        }
-        (None, None) => ("NotAccepted".to_owned(), String::new()),
-    };
-    VerdictEntry {
-        result,
-        message,
-        state: "fresh",
-        source: if managed { "authoritative" } else { "computed" },
-    }
 }

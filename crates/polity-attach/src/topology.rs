@@ -323,13 +323,15 @@ impl Topology {
     }
 }
 
-fn quoted(text: &str) -> String {
+/// A text between quotes, as Graphviz takes it.
+pub(crate) fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// Mermaid takes entities for what would end a label.
-fn escaped(text: &str) -> String {
-    text.replace('#', "#35;")
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+        .replace('#', "#35;")
         .replace('"', "#quot;")
         .replace('<', "#lt;")
         .replace('>', "#gt;")
