@@ -222,47 +222,32 @@ pub(crate) fn presets() -> Vec<KindSettings> {
             Strategy::AtomicDefaults,
         )
     };
-    let direct = Class::Direct;
-    vec![
-        preset(
-            "gateway.networking.k8s.io",
-            "BackendTLSPolicy",
-            direct,
-            Strategy::None,
-        ),
-        preset(
-            "gateway.networking.x-k8s.io",
-            "XBackendTrafficPolicy",
-            direct,
-            Strategy::None,
-        ),
-        preset(
-            "gateway.envoyproxy.io",
-            "BackendTrafficPolicy",
-            Class::Inherited,
-            Strategy::AtomicDefaults,
-        ),
-        preset(
-            "gateway.envoyproxy.io",
-            "SecurityPolicy",
-            Class::Inherited,
-            Strategy::AtomicDefaults,
-        ),
-        preset(
-            "gateway.envoyproxy.io",
-            "EnvoyExtensionPolicy",
-            Class::Inherited,
-            Strategy::AtomicDefaults,
-        ),
-        preset(
-            "gateway.envoyproxy.io",
-            "ClientTrafficPolicy",
-            Class::Inherited,
-            Strategy::AtomicDefaults,
-        ),
-        chosen("AuthPolicy"),
-        chosen("RateLimitPolicy"),
-    ]
+    let (direct, inherited) = (Class::Direct, Class::Inherited);
+    let mut presets = Vec::new();
+    // One policy for each target; of two the older one holds.
+    for (group, kind) in [
+        ("gateway.networking.k8s.io", "BackendTLSPolicy"),
+        ("gateway.networking.x-k8s.io", "XBackendTrafficPolicy"),
+        ("kuadrant.io", "DNSPolicy"),
+        ("kuadrant.io", "TLSPolicy"),
+    ] {
+        presets.push(preset(group, kind, direct, Strategy::None));
+    }
+    // Without a label; the policy that is nearest to a route holds as a whole.
+    for kind in [
+        "BackendTrafficPolicy",
+        "ClientTrafficPolicy",
+        "EnvoyExtensionPolicy",
+        "SecurityPolicy",
+    ] {
+        let group = "gateway.envoyproxy.io";
+        presets.push(preset(group, kind, inherited, Strategy::AtomicDefaults));
+    }
+    // Labelled as direct, but routes take from their Gateway's what they do not set themselves.
+    let group = "gateway.kgateway.dev";
+    presets.push(preset(group, "TrafficPolicy", inherited, Strategy::Fields));
+    presets.extend(["AuthPolicy", "RateLimitPolicy", "TokenRateLimitPolicy"].map(chosen));
+    presets
 }
 
 #[cfg(test)]

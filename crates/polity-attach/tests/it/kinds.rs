@@ -348,3 +348,110 @@ fn a_merge_group_of_unlike_schemas_is_a_finding() {
         .graph();
     assert!(codes(&graph).contains(&"MergeGroupSchemas"));
 }
+
+/// 4.5: kinds of others that are known to merge in their own way, as their CRDs are labelled in clusters.
+#[test]
+fn presets_say_how_kinds_of_others_merge() {
+    let gateway = json!({"timeout": "30s", "retries": 3});
+    let route = json!({"timeout": "5s"});
+    let nearest = json!({"timeout": "5s"});
+    let merged = json!({"timeout": "5s", "retries": 3});
+    let cases = [
+        (
+            "gateway.envoyproxy.io",
+            "BackendTrafficPolicy",
+            None,
+            Some(&nearest),
+        ),
+        (
+            "gateway.envoyproxy.io",
+            "SecurityPolicy",
+            None,
+            Some(&nearest),
+        ),
+        (
+            "gateway.envoyproxy.io",
+            "EnvoyExtensionPolicy",
+            None,
+            Some(&nearest),
+        ),
+        (
+            "gateway.envoyproxy.io",
+            "ClientTrafficPolicy",
+            None,
+            Some(&nearest),
+        ),
+        (
+            "gateway.kgateway.dev",
+            "TrafficPolicy",
+            Some("Direct"),
+            Some(&merged),
+        ),
+        (
+            "kuadrant.io",
+            "AuthPolicy",
+            Some("inherited"),
+            Some(&nearest),
+        ),
+        (
+            "kuadrant.io",
+            "RateLimitPolicy",
+            Some("inherited"),
+            Some(&nearest),
+        ),
+        (
+            "kuadrant.io",
+            "TokenRateLimitPolicy",
+            Some("inherited"),
+            Some(&nearest),
+        ),
+        ("kuadrant.io", "TLSPolicy", Some("direct"), None),
+        ("kuadrant.io", "DNSPolicy", Some("direct"), None),
+        (
+            "gateway.networking.k8s.io",
+            "BackendTLSPolicy",
+            Some("Direct"),
+            None,
+        ),
+        (
+            "gateway.networking.x-k8s.io",
+            "XBackendTrafficPolicy",
+            Some("Direct"),
+            None,
+        ),
+    ];
+    for (group, kind, label, inherited) in cases {
+        let mut definition = crd(kind, "Namespaced", "inherited", &body());
+        definition["metadata"]["labels"] = match label {
+            Some(label) => json!({"gateway.networking.k8s.io/policy": label}),
+            None => json!({}),
+        };
+        definition["spec"]["group"] = json!(group);
+        let on = |name: &str, t: u32, target: &str, spec: &serde_json::Value| {
+            let mut policy = crate::world::policy(kind, name, t, &[target], spec.clone());
+            policy["apiVersion"] = json!(format!("{group}/v1"));
+            policy
+        };
+        let mut graph = World::default()
+            .with(definition)
+            .chain()
+            .with(on("gateway", 1, "G", &gateway))
+            .with(on("route", 2, "R", &route))
+            .graph();
+        let found = value(&graph, "Service/s", None);
+        match inherited {
+            Some(expected) => assert_eq!(&found, expected, "{kind}.{group}"),
+            None => {
+                assert_eq!(found, json!({}), "{kind}.{group} acts on its target alone");
+                graph.apply(on("second", 3, "R", &json!({"limit": 1})));
+                let second = polity_attach::ObjectRef::new(group, kind, Some("infra"), "second");
+                let status = graph.policy_status(&second).unwrap();
+                let accepted = status.ancestors[0].condition("Accepted").unwrap();
+                assert_eq!(
+                    accepted.reason, "Conflicted",
+                    "{kind}.{group}: one for each target"
+                );
+            }
+        }
+    }
+}
