@@ -35,6 +35,9 @@ fuzz_target!(|data: &[u8]| {
     let results = graph.effective(&route, None);
     assert_eq!(results, graph.effective(&route, None), "an answer does not change by being asked for");
     graph.effective_policy(Some("infra"), "r");
+    let explanation = graph.explain(&route, None, jiff::Timestamp::UNIX_EPOCH).expect("the route is there");
+    explanation.to_dot();
+    explanation.to_mermaid();
     for policy in graph.policies() {
         graph.attachment_status(policy);
     }
