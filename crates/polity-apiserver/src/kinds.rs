@@ -3,23 +3,23 @@
 pub mod builtin;
 pub mod create;
 pub mod decode;
-pub mod defaults;
 pub mod events;
 pub mod jsonpath;
-pub mod normalise;
 pub mod protobuf;
 pub mod schemas;
 pub mod table;
 pub mod validation;
-mod wire;
 
 use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, GroupVersionResource};
+use polity_merge::builtin::wire;
 use polity_merge::schema::Schema;
 
 use crate::custom::CustomDef;
 use crate::status::ResourceName;
+
+pub use polity_merge::builtin::{defaults, normalise};
 
 /// Where objects of a kind live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

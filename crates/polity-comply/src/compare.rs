@@ -3,12 +3,13 @@
 mod metadata;
 mod secret;
 
+use polity_core::go_text;
 use serde_json::{Map, Value};
 
 use crate::equivalent::{Strictness, equivalent};
-use crate::go_text::{go_text, go_type};
 use crate::merge::{Merged, merge};
 use crate::policy::ComplianceType;
+use crate::printed::go_type;
 
 /// The annotation kubectl writes for itself; no policy looks at it.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -220,7 +221,7 @@ fn check_texts(what: &'static str, value: &Value) -> Result<(), CompareError> {
         other => {
             return Err(CompareError::NotMap {
                 what,
-                value: go_text(other),
+                value: go_text::value(other),
                 ty: go_type(other),
             });
         }
@@ -229,7 +230,7 @@ fn check_texts(what: &'static str, value: &Value) -> Result<(), CompareError> {
         Err(CompareError::NotText {
             what,
             key: key.clone(),
-            value: go_text(value),
+            value: go_text::value(value),
             ty: go_type(value),
         })
     })

@@ -1,9 +1,10 @@
 //! Whether what was merged is what is there (11.4): kind to spelling, order and zero values.
 
+use polity_core::go_text;
 use polity_core::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use crate::go_text::{go_text, same_text};
+use crate::printed::same_text;
 
 /// How strict a comparison is about things that are empty here and missing there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +89,7 @@ fn same_word(text: &str, have: Option<&Value>) -> bool {
             .as_str()
             .and_then(|have| have.parse::<Quantity>().ok())
             .is_some_and(|have| have == quantity),
-        Err(_) => have.as_str().is_none() && go_text(have) == text,
+        Err(_) => have.as_str().is_none() && go_text::value(have) == text,
     }
 }
 
@@ -141,7 +142,7 @@ pub(crate) fn item(merged: &Value, have: &Value) -> Likeness {
 
 fn sorted(items: &[Value]) -> Vec<&Value> {
     let mut items: Vec<&Value> = items.iter().collect();
-    items.sort_by_cached_key(|item| go_text(item));
+    items.sort_by_cached_key(|item| go_text::value(item));
     items
 }
 

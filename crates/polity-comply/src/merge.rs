@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use polity_core::go_text;
 use polity_core::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use crate::equivalent::{Strictness, maps};
-use crate::go_text::{go_text, same_text};
+use crate::printed::same_text;
 
 /// A merged value.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,7 +121,7 @@ fn distinct(have: &[Value]) -> Vec<(&Value, usize)> {
     let mut positions: HashMap<String, usize> = HashMap::with_capacity(have.len());
     let mut items: Vec<(&Value, usize)> = Vec::with_capacity(have.len());
     for item in have {
-        match positions.entry(go_text(item)) {
+        match positions.entry(go_text::value(item)) {
             std::collections::hash_map::Entry::Occupied(at) => items[*at.get()].1 += 1,
             std::collections::hash_map::Entry::Vacant(at) => {
                 at.insert(items.len());
@@ -152,7 +153,7 @@ impl Index {
             } else {
                 index
                     .by_text
-                    .entry(go_text(wanted))
+                    .entry(go_text::value(wanted))
                     .or_default()
                     .push(position);
             }
@@ -164,7 +165,7 @@ impl Index {
         if existing.is_object() {
             return Cow::Borrowed(&self.maps);
         }
-        let same = self.by_text.get(&go_text(existing));
+        let same = self.by_text.get(&go_text::value(existing));
         Cow::Borrowed(same.map_or(&[], Vec::as_slice))
     }
 

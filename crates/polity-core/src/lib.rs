@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod duration;
 pub mod expression;
 pub mod field;
+pub mod go_text;
 pub mod governance;
 pub mod gvk;
 pub mod kinds;

@@ -12,7 +12,6 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-pub use scalar::format_float;
 use scalar::{Style, style_of_text};
 
 /// Where the dashes of a list stand that is the value of a key.

@@ -24,7 +24,7 @@ pub use strategy::{Effective, Refusal};
 
 use crate::mark::{Mark, Phase, Stage, Version};
 use crate::place::{Bindings, Decisions, Placed, place};
-use crate::replica::{Builder, HubTemplates};
+use crate::replica::{Builder, HubTemplates, Text};
 use groups::Groups;
 use standing::{Course, Progress, Standing, Verdict};
 
@@ -444,18 +444,17 @@ impl Planner<'_> {
             .get(cluster)
             .and_then(|place| place.override_action.as_deref());
         let existing = self.observed.replicas.get(cluster);
-        let built = self.builder.build(cluster, mark, override_action, existing);
-        let root = self.observed.root;
-        let replica = built.replica;
-        let is_the_same = existing.is_some_and(|found| {
-            found.annotations == replica.annotations
-                && found.labels == replica.labels
-                && found.spec.document == replica.spec.document
-        });
-        if is_the_same {
+        let Text {
+            spec,
+            template_errors,
+        } = self.builder.text(cluster, mark, override_action);
+        let is_built = |found: &Policy| self.builder.is_built(cluster, mark, &spec, found);
+        if existing.is_some_and(is_built) {
             return;
         }
-        for error in &built.template_errors {
+        let replica = self.builder.build(cluster, mark, spec, existing);
+        let root = self.observed.root;
+        for error in &template_errors {
             self.events.push(Event::template_error(cluster, error));
         }
         match existing {

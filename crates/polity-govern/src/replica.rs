@@ -33,6 +33,9 @@ impl HubTemplates for Unresolved {
     }
 }
 
+/// The labels that say whose replica it is.
+const OWN_LABELS: [&str; 2] = [names::CLUSTER_NAME, names::CLUSTER_NAMESPACE];
+
 /// Builds the replicas of one root policy. Texts that clusters share are made once.
 pub(crate) struct Builder<'a> {
     root: &'a Policy,
@@ -40,14 +43,16 @@ pub(crate) struct Builder<'a> {
     /// The spec with its dependencies as clusters know them, by action.
     specs: BTreeMap<Option<String>, Arc<PolicySpec>>,
     base: PolicySpec,
+    /// What all replicas have, besides [`OWN_LABELS`].
     labels: BTreeMap<String, String>,
+    /// What all replicas have, besides their mark and their vector.
     annotations: BTreeMap<String, String>,
     has_hub_templates: bool,
 }
 
-/// A replica, and what went wrong with its hub templates.
-pub(crate) struct Built {
-    pub(crate) replica: Policy,
+/// What a replica says, and what went wrong with its hub templates.
+pub(crate) struct Text {
+    pub(crate) spec: Arc<PolicySpec>,
     pub(crate) template_errors: Vec<String>,
 }
 
@@ -64,6 +69,9 @@ impl<'a> Builder<'a> {
             names::ROOT_POLICY.to_owned(),
             names::replica_name(&root.namespace, &root.name),
         );
+        for own in OWN_LABELS {
+            labels.remove(own);
+        }
         let mut annotations = root.annotations.clone();
         annotations.retain(|name, _| {
             copied(name)
@@ -93,19 +101,68 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The replica of a cluster. `stage` decides the action, an override only that of the final one.
-    pub(crate) fn build(
+    /// What the replica of a cluster says. The stage decides the action, an override only that of the final one.
+    pub(crate) fn text(
         &mut self,
         cluster: &ClusterName,
         mark: Option<&Mark>,
         override_action: Option<&str>,
-        existing: Option<&Policy>,
-    ) -> Built {
+    ) -> Text {
         let stage = mark.map_or(Stage::Final, |mark| mark.step.stage);
         let (spec, template_errors) = self.spec(cluster, stage, override_action);
+        Text {
+            spec,
+            template_errors,
+        }
+    }
+
+    /// Whether a replica is what [`Builder::build`] would make of it. Most are, so nothing is built to find out.
+    pub(crate) fn is_built(
+        &self,
+        cluster: &ClusterName,
+        mark: Option<&Mark>,
+        spec: &PolicySpec,
+        existing: &Policy,
+    ) -> bool {
+        let is = |all: &BTreeMap<String, String>, name: &str, value: &str| {
+            all.get(name).is_some_and(|found| found == value)
+        };
+        let labels = &existing.labels;
+        let annotations = &existing.annotations;
+        let mut marks = BTreeMap::new();
+        if let Some(mark) = mark {
+            mark.write(&mut marks);
+        }
+        let own_vector = annotations.contains_key(names::ENCRYPTION_IV);
+        let more_vectors = own_vector && !self.annotations.contains_key(names::ENCRYPTION_IV);
+        labels.len() == self.labels.len() + OWN_LABELS.len()
+            && annotations.len() == self.annotations.len() + marks.len() + usize::from(more_vectors)
+            && OWN_LABELS.iter().all(|name| is(labels, name, cluster))
+            && self
+                .labels
+                .iter()
+                .all(|(name, value)| is(labels, name, value))
+            && marks
+                .iter()
+                .all(|(name, value)| is(annotations, name, value))
+            && self.annotations.iter().all(|(name, value)| {
+                (own_vector && name == names::ENCRYPTION_IV) || is(annotations, name, value)
+            })
+            && existing.spec.document == spec.document
+    }
+
+    /// The replica of a cluster.
+    pub(crate) fn build(
+        &self,
+        cluster: &ClusterName,
+        mark: Option<&Mark>,
+        spec: Arc<PolicySpec>,
+        existing: Option<&Policy>,
+    ) -> Policy {
         let mut labels = self.labels.clone();
-        labels.insert(names::CLUSTER_NAME.to_owned(), cluster.to_string());
-        labels.insert(names::CLUSTER_NAMESPACE.to_owned(), cluster.to_string());
+        for own in OWN_LABELS {
+            labels.insert(own.to_owned(), cluster.to_string());
+        }
         let mut annotations = self.annotations.clone();
         // Encrypted values stay the same text as long as their vector does.
         if let Some(vector) =
@@ -116,7 +173,7 @@ impl<'a> Builder<'a> {
         if let Some(mark) = mark {
             mark.write(&mut annotations);
         }
-        let replica = Policy {
+        Policy {
             namespace: cluster.to_string(),
             name: names::replica_name(&self.root.namespace, &self.root.name),
             uid: existing
@@ -131,10 +188,6 @@ impl<'a> Builder<'a> {
             status: existing
                 .map(|replica| replica.status.clone())
                 .unwrap_or_default(),
-        };
-        Built {
-            replica,
-            template_errors,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use polity_core::go_text::{self, JsonEscapes};
 use serde_json::{Number, Value};
 
 /// A JSON number as the real server holds it: an int64 when it fits, otherwise a float64.
@@ -30,7 +31,7 @@ impl Num {
     pub(crate) fn shown(self) -> String {
         match self {
             Self::Int(int) => int.to_string(),
-            Self::Float(float) => float_text(float),
+            Self::Float(float) => go_text::float(float),
         }
     }
 
@@ -40,21 +41,6 @@ impl Num {
             Self::Int(int) => int.to_string(),
             Self::Float(float) => float.to_string(),
         }
-    }
-}
-
-/// A float as `%v` prints it: shortest digits, with an exponent below 1e-4 and from 1e21.
-pub(crate) fn float_text(float: f64) -> String {
-    let scientific = format!("{float:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..21).contains(&exponent) && float != 0.0 => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{mantissa}e{sign}{:02}", exponent.abs())
-        }
-        _ => float.to_string(),
     }
 }
 
@@ -86,27 +72,6 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// A value as Go's `%v` prints it.
-pub(crate) fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => Num::of(number).shown(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!(
-            "[{}]",
-            items.iter().map(plain).collect::<Vec<_>>().join(" ")
-        ),
-        Value::Object(map) => {
-            let fields: Vec<_> = map
-                .iter()
-                .map(|(key, value)| format!("{key}:{}", plain(value)))
-                .collect();
-            format!("map[{}]", fields.join(" "))
-        }
-    }
-}
-
 /// A value as a field error shows it: scalars as Go prints them, everything else as JSON.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
@@ -129,9 +94,9 @@ fn write_json(value: &Value, out: &mut String) {
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
         Value::Number(number) => match Num::of(number) {
             Num::Int(int) => out.push_str(&int.to_string()),
-            Num::Float(float) => out.push_str(&json_float(float)),
+            Num::Float(float) => out.push_str(&go_text::json_float(float)),
         },
-        Value::String(text) => write_json_text(text, out),
+        Value::String(text) => go_text::write_json_text(text, JsonEscapes::Html, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -148,7 +113,7 @@ fn write_json(value: &Value, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                write_json_text(key, out);
+                go_text::write_json_text(key, JsonEscapes::Html, out);
                 out.push(':');
                 write_json(value, out);
             }
@@ -157,52 +122,9 @@ fn write_json(value: &Value, out: &mut String) {
     }
 }
 
-fn write_json_text(text: &str, out: &mut String) {
-    let plain = Value::from(text).to_string();
-    for c in plain.chars() {
-        match c {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            c => out.push(c),
-        }
-    }
-}
-
-/// A float in JSON: an exponent below 1e-6 and from 1e21.
-fn json_float(float: f64) -> String {
-    let size = float.abs();
-    if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let scientific = format!("{float:e}");
-        return match scientific.split_once("e-") {
-            Some(_) => scientific,
-            None => scientific.replacen('e', "e+", 1),
-        };
-    }
-    float.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_print_as_go_prints_them() {
-        let cases = [
-            (11.0, "11"),
-            (0.5, "0.5"),
-            (0.0, "0"),
-            (-0.000_01, "-1e-05"),
-            (1e20, "100000000000000000000"),
-            (1e21, "1e+21"),
-            (1.5e300, "1.5e+300"),
-        ];
-        for (float, expected) in cases {
-            assert_eq!(float_text(float), expected);
-        }
-    }
 
     #[test]
     fn strings_are_quoted_as_go_quotes_them() {

@@ -9,11 +9,12 @@ mod remove;
 
 use std::collections::BTreeSet;
 
+use polity_core::go_text;
 use serde_json::{Map, Value};
 
 use crate::fields::{FieldSet, PathElement, Scalar};
 use crate::schema::{Additional, ListType, MapType, Schema, Type as Kind};
-use crate::text::{Num, float_text, plain, quoted};
+use crate::text::{Num, quoted};
 
 pub(crate) use compare::{Comparison, compare, equal};
 pub(crate) use merge::merge;
@@ -244,10 +245,13 @@ impl Checker<'_> {
             (Shape::Scalar(kind), value) => self.scalar(kind, value),
             (Shape::Map | Shape::AtomicMap, Value::Object(map)) => self.map(ty, map),
             (Shape::Map | Shape::AtomicMap, other) => {
-                self.error(&format!("expected map, got &{{{}}}", plain(other)));
+                self.error(&format!("expected map, got &{{{}}}", go_text::value(other)));
             }
             (shape, Value::Array(items)) => self.list(ty, shape, items),
-            (_, other) => self.error(&format!("expected list, got &{{{}}}", plain(other))),
+            (_, other) => self.error(&format!(
+                "expected list, got &{{{}}}",
+                go_text::value(other)
+            )),
         }
     }
 
@@ -266,9 +270,11 @@ impl Checker<'_> {
                     syntax(other)
                 )
             }
-            (ScalarKind::Boolean, other) => format!("expected boolean, got &{{{}}}", plain(other)),
+            (ScalarKind::Boolean, other) => {
+                format!("expected boolean, got &{{{}}}", go_text::value(other))
+            }
             (ScalarKind::Untyped, other) => {
-                format!("expected any scalar, got &{{{}}}", plain(other))
+                format!("expected any scalar, got &{{{}}}", go_text::value(other))
             }
         };
         self.error(&message);
@@ -379,7 +385,7 @@ fn syntax(value: &Value) -> String {
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => match Num::of(number) {
             Num::Int(int) => int.to_string(),
-            Num::Float(float) => float_text(float),
+            Num::Float(float) => go_text::float(float),
         },
         Value::String(text) => quoted(text),
         Value::Array(items) => format!(

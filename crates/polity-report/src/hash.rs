@@ -4,6 +4,7 @@
 //! since others compute the same hash. Status changes, scheduling and managed fields therefore cause no work.
 
 use md5::{Digest as _, Md5};
+use polity_core::go_text::{self, JsonEscapes};
 use serde_json::{Map, Value};
 
 /// How much of the hash stands in the annotation of each policy.
@@ -110,10 +111,10 @@ fn write_value(out: &mut String, value: &Value) {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() => write_float(out, float),
+            Some(float) if number.is_f64() => out.push_str(&go_text::json_float(float)),
             _ => out.push_str(&number.to_string()),
         },
-        Value::String(text) => write_text(out, text),
+        Value::String(text) => go_text::write_json_text(text, JsonEscapes::Html, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -143,45 +144,8 @@ fn write_key(out: &mut String, key: &str, is_first: &mut bool) {
         out.push(',');
     }
     *is_first = false;
-    write_text(out, key);
+    go_text::write_json_text(key, JsonEscapes::Html, out);
     out.push(':');
-}
-
-/// Go writes a whole float without its fraction, and an exponent only far from one.
-fn write_float(out: &mut String, float: f64) {
-    let size = float.abs();
-    if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{float:e}");
-        match text.split_once('e') {
-            Some((digits, exponent)) if !exponent.starts_with('-') => {
-                out.push_str(&format!("{digits}e+{exponent}"));
-            }
-            _ => out.push_str(&text),
-        }
-    } else {
-        out.push_str(&float.to_string());
-    }
-}
-
-/// Go escapes what could end a script element, and the two line separators of JavaScript.
-fn write_text(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\u{0}'..='\u{1f}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            _ => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]

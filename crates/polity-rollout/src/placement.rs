@@ -11,6 +11,7 @@ mod expression;
 mod filter;
 mod fleet;
 mod group;
+mod label_index;
 #[cfg(test)]
 mod properties;
 mod score;

@@ -1,6 +1,6 @@
 //! How values print: Go's `%v`, and its `Sprint` and `Sprintln`.
 
-use polity_core::yaml_out::format_float;
+use polity_core::go_text;
 
 use crate::function::Failure;
 use crate::run::{exceeded, too_deep};
@@ -52,7 +52,7 @@ pub(crate) fn write(
         Value::Int(number, IntType::Weekday) => out.push_str(time::weekday_name(*number)),
         Value::Int(number, IntType::Uint64) => out.push_str(&(*number as u64).to_string()),
         Value::Int(number, _) => out.push_str(&number.to_string()),
-        Value::Float(number) => out.push_str(&format_float(*number)),
+        Value::Float(number) => out.push_str(&go_text::float(*number)),
         Value::Text(text) => out.push_str(text),
         Value::List(list) => {
             out.push('[');

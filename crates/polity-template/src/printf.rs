@@ -1,6 +1,6 @@
 //! Go's `Sprintf`: flags, width, precision, argument indexes and the errors it writes into the text.
 
-use polity_core::yaml_out::format_float;
+use polity_core::go_text;
 
 use crate::function::Failure;
 use crate::print::{self, Form};
@@ -415,8 +415,8 @@ fn integer(verb: char, spec: &Spec, number: i64, kind: IntType) -> Option<String
 
 fn float(verb: char, spec: &Spec, number: f64) -> Option<String> {
     let body = match (verb, spec.precision) {
-        ('v', None) => format_float(number),
-        ('g' | 'G', None) => format_float(number),
+        ('v', None) => go_text::float(number),
+        ('g' | 'G', None) => go_text::float(number),
         ('v' | 'g' | 'G', Some(precision)) => significant(number, precision, spec.sharp),
         ('e' | 'E', precision) => exponent(number, precision.unwrap_or(6)),
         ('f' | 'F', precision) => {
@@ -424,7 +424,7 @@ fn float(verb: char, spec: &Spec, number: f64) -> Option<String> {
             if number.is_finite() {
                 format!("{number:.precision$}")
             } else {
-                format_float(number)
+                go_text::float(number)
             }
         }
         _ => return None,
@@ -452,7 +452,7 @@ fn float(verb: char, spec: &Spec, number: f64) -> Option<String> {
 
 fn exponent(number: f64, precision: usize) -> String {
     if !number.is_finite() {
-        return format_float(number);
+        return go_text::float(number);
     }
     let text = format!("{number:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -464,7 +464,7 @@ fn exponent(number: f64, precision: usize) -> String {
 /// `%.3g`: so many significant digits, without trailing zeros.
 fn significant(number: f64, precision: usize, keep_zeros: bool) -> String {
     if !number.is_finite() {
-        return format_float(number);
+        return go_text::float(number);
     }
     let precision = precision.max(1);
     let scientific = format!("{number:.*e}", precision - 1);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use polity_core::yaml_out::format_float;
+use polity_core::go_text;
 
 use crate::function::Failure;
 use crate::print;
@@ -23,7 +23,7 @@ fn write(out: &mut String, value: &Value, depth: usize) -> Result<(), Failure> {
     match value {
         Value::Nil => out.push_str("interface {}(nil)"),
         Value::Text(text) => out.push_str(&quote(text)),
-        Value::Float(number) => out.push_str(&format_float(*number)),
+        Value::Float(number) => out.push_str(&go_text::float(*number)),
         Value::List(list) => {
             out.push_str(value.type_name());
             if list.nil {

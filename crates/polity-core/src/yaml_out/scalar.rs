@@ -4,6 +4,7 @@ use serde_json::Number;
 
 use super::Layout;
 use super::resolve::is_text_when_plain;
+use crate::go_text;
 
 /// The form of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +142,7 @@ pub(super) fn escaped(c: char, marked: bool) -> String {
     format!("\\{short}")
 }
 
-/// A number: whole ones without a fraction, as they come back from JSON; others by [`format_float`].
+/// A number: whole ones without a fraction, as they come back from JSON; others as Go prints them.
 pub(super) fn number(number: &Number) -> String {
     if number.is_i64() || number.is_u64() {
         return number.to_string();
@@ -153,26 +154,6 @@ pub(super) fn number(number: &Number) -> String {
     } else if whole && float > 0.0 && float < 18_446_744_073_709_551_616.0 {
         (float as u64).to_string()
     } else {
-        format_float(float)
+        go_text::float(float)
     }
-}
-
-/// The shortest digits that read back as this number, with an exponent below 1e-4 and from 1e6 on: how
-/// Go prints a float.
-pub fn format_float(float: f64) -> String {
-    if !float.is_finite() {
-        return match (float.is_nan(), float > 0.0) {
-            (true, _) => "NaN".to_owned(),
-            (false, true) => "+Inf".to_owned(),
-            (false, false) => "-Inf".to_owned(),
-        };
-    }
-    let scientific = format!("{float:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) {
-        return format!("{float}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }

@@ -13,9 +13,17 @@ fn build(
     existing: Option<&Policy>,
 ) -> Policy {
     let mut builder = Builder::new(root, &[], &Unresolved);
-    builder
-        .build(&ClusterName::from("c1"), mark, override_action, existing)
-        .replica
+    let cluster = ClusterName::from("c1");
+    let Text { spec, .. } = builder.text(&cluster, mark, override_action);
+    let built = builder.build(&cluster, mark, Arc::clone(&spec), existing);
+    assert!(builder.is_built(&cluster, mark, &spec, &built));
+    if let Some(existing) = existing {
+        let is_same = existing.labels == built.labels
+            && existing.annotations == built.annotations
+            && existing.spec.document == built.spec.document;
+        assert_eq!(builder.is_built(&cluster, mark, &spec, existing), is_same);
+    }
+    built
 }
 
 #[test]
@@ -138,20 +146,12 @@ fn section_5_4_dependencies_are_canonical() {
         exclusions: vec![],
     }];
     let mut builder = Builder::new(&root, &sets, &Unresolved);
-    let replica = builder
-        .build(&ClusterName::from("c1"), None, None, None)
-        .replica;
+    let spec = builder.text(&ClusterName::from("c1"), None, None).spec;
     let expected = |name: &str| json!([{"apiVersion": "policy.open-cluster-management.io/v1", "kind": "Policy", "name": name, "compliance": "Compliant"}]);
-    assert_eq!(
-        replica.spec.document["dependencies"],
-        expected("policies.base")
-    );
-    let extra = &replica.spec.document["policy-templates"][0]["extraDependencies"];
+    assert_eq!(spec.document["dependencies"], expected("policies.base"));
+    let extra = &spec.document["policy-templates"][0]["extraDependencies"];
     assert_eq!(*extra, expected("policies.m"));
-    assert_eq!(
-        replica.spec.templates[0].extra_dependencies[0].name,
-        "policies.m"
-    );
+    assert_eq!(spec.templates[0].extra_dependencies[0].name, "policies.m");
 }
 
 /// Puts the name of the cluster where `{{hub}}` stands; refuses `{{hub bad}}`.
@@ -182,11 +182,11 @@ fn section_5_8_hub_templates_one_definition_at_a_time() {
     }));
     let build = |root: &Policy| {
         let mut builder = Builder::new(root, &[], &Names);
-        builder.build(&ClusterName::from("c1"), None, None, None)
+        builder.text(&ClusterName::from("c1"), None, None)
     };
     let built = build(&root);
     assert_eq!(built.template_errors, ["no such function"]);
-    let templates = &built.replica.spec.document["policy-templates"];
+    let templates = &built.spec.document["policy-templates"];
     assert_eq!(
         templates[0]["objectDefinition"]["metadata"]["name"],
         "on-c1"

@@ -290,8 +290,8 @@ fn rule_7_hub_template_errors_take_nothing_with_them() {
     ));
 }
 
-#[test]
-fn s6_dependency() {
+/// A policy that waits for `policies/a` to comply.
+fn dependent_on_a() -> Policy {
     let mut policy = copy("enforce", of(&[definition("ConfigurationPolicy", "t")]));
     let wanted = crate::canonical::canonical(
         &[Dependency {
@@ -305,7 +305,17 @@ fn s6_dependency() {
         &[],
     );
     std::sync::Arc::make_mut(&mut policy.spec).dependencies = wanted;
-    let a = |compliant: &str| json!({"kind": "Policy", "metadata": {"name": "policies.a"}, "status": {"compliant": compliant}});
+    policy
+}
+
+/// That policy on the cluster.
+fn a(compliant: &str) -> Value {
+    json!({"kind": "Policy", "metadata": {"name": "policies.a"}, "status": {"compliant": compliant}})
+}
+
+#[test]
+fn s6_dependency() {
+    let policy = dependent_on_a();
     let plan = run(&policy, &[a("NonCompliant")]);
     assert_eq!(
         report(&plan),
@@ -343,6 +353,38 @@ fn s6_dependency() {
             }
         ),
         "a text without effect must not prune"
+    );
+}
+
+/// Section 8.11, last row: `a` has a new version, is back on its inform copy here and does not comply with it.
+#[test]
+fn row_new_version_breaks_what_others_depend_on() {
+    let dependent = dependent_on_a();
+    let mut object = match run(&dependent, &[a("Compliant")]).templates.remove(0).step {
+        TemplateStep::Create(object) => object,
+        other => panic!("{other:?}"),
+    };
+    object["spec"]["pruneObjectBehavior"] = json!("DeleteAll");
+    let new_version = waiting(copy(
+        "inform",
+        of(&[definition("ConfigurationPolicy", "new")]),
+    ));
+    let mut on_cluster = a("NonCompliant");
+    on_cluster["metadata"]["annotations"] = json!(new_version.annotations);
+    let plan = run(&dependent, &[on_cluster, object]);
+    assert!(
+        matches!(
+            &plan.templates[0].step,
+            TemplateStep::Delete {
+                without_pruning: false,
+                ..
+            }
+        ),
+        "deleted, pruning included: {plan:?}"
+    );
+    assert_eq!(
+        report(&plan),
+        "Pending; Dependencies were not satisfied: 1 is still pending (Policy policies.a)"
     );
 }
 

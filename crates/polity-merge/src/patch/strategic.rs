@@ -1,9 +1,10 @@
 //! Strategic merge patch (P5, P6): a merge patch that knows which lists are merged, and by which key.
 
+use polity_core::go_text;
 use serde_json::{Map, Value};
 
 use crate::schema::{Schema, Type};
-use crate::text::{plain, shown};
+use crate::text::shown;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -433,7 +434,7 @@ fn identity<'a>(element: &'a Value, key: Option<&str>) -> Result<&'a Value, Stra
         Some(key) => element
             .get(key)
             .ok_or_else(|| StrategicError::MissingMergeKey {
-                element: plain(element),
+                element: go_text::value(element),
                 key: key.to_owned(),
             }),
     }
@@ -441,8 +442,8 @@ fn identity<'a>(element: &'a Value, key: Option<&str>) -> Result<&'a Value, Stra
 
 fn unknown_directive(directive: &Value, map: &Value) -> StrategicError {
     StrategicError::UnknownDirective {
-        directive: plain(directive),
-        map: plain(map),
+        directive: go_text::value(directive),
+        map: go_text::value(map),
     }
 }
 

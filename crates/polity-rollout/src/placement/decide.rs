@@ -29,20 +29,14 @@ pub(super) struct Decided<'a> {
 pub(super) struct Stages<'a> {
     pub(super) predicates: Predicates<'a>,
     pub(super) spread_weight: i32,
-    pub(super) rejected: Vec<(u32, Rejected<'a>)>,
+    /// Who has a taint that is not tolerated. Who is neither here nor a candidate meets no predicate.
+    pub(super) tainted: Vec<(u32, &'a Taint)>,
     /// Who is left, in the order of their names.
     pub(super) candidates: Vec<u32>,
     /// For each candidate, until when its taints are tolerated.
     pub(super) tolerated_until: Vec<Option<Timestamp>>,
     pub(super) board: Scoreboard<'a>,
     pub(super) choice: Choice,
-}
-
-/// Why a cluster is no candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rejected<'a> {
-    NoPredicate,
-    Tainted(&'a Taint),
 }
 
 /// Which candidates are chosen.
@@ -116,24 +110,23 @@ impl<'a> Stages<'a> {
         expressions: &'a dyn ClusterExpressions,
         now: Timestamp,
     ) -> Result<Self, Misconfigured> {
-        let predicates = Predicates::compile(&rules.predicates, expressions)?;
+        let predicates = Predicates::compile(&rules.predicates, expressions, fleet)?;
         let decided = fleet.decided(&placement.key);
-        let mut rejected = Vec::new();
-        let mut candidates = Vec::with_capacity(available.len());
-        let mut tolerated_until = Vec::with_capacity(available.len());
+        let mut tainted = Vec::new();
+        let mut candidates = Vec::new();
+        let mut tolerated_until = Vec::new();
         for number in available {
-            let cluster = fleet.cluster(*number);
-            if !predicates.hold(cluster) {
-                rejected.push((*number, Rejected::NoPredicate));
+            if !predicates.hold(*number, fleet) {
                 continue;
             }
-            let is_new = || !decided.contains(number);
-            match tolerate(&cluster.taints, &rules.tolerations, is_new, now) {
+            let taints = &fleet.cluster(*number).taints;
+            let is_new = || decided.binary_search(number).is_err();
+            match tolerate(taints, &rules.tolerations, is_new, now) {
                 Tolerance::Tolerated { until } => {
                     candidates.push(*number);
                     tolerated_until.push(until);
                 }
-                Tolerance::Refused(taint) => rejected.push((*number, Rejected::Tainted(taint))),
+                Tolerance::Refused(taint) => tainted.push((*number, taint)),
             }
         }
         let prioritizers = &rules.prioritizers;
@@ -142,7 +135,7 @@ impl<'a> Stages<'a> {
         Ok(Self {
             predicates,
             spread_weight: rules.spread_weight,
-            rejected,
+            tainted,
             candidates,
             tolerated_until,
             board,

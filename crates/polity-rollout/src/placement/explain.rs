@@ -10,7 +10,7 @@ use polity_core::placement::Placement;
 use polity_core::rollout_strategy::GroupKey;
 
 use super::Schedule;
-use super::decide::{Choice, Decided, Rejected, Stages, decide};
+use super::decide::{Choice, Decided, Stages, decide};
 use super::expression::ClusterExpressions;
 pub use super::filter::Miss;
 use super::fleet::Fleet;
@@ -87,7 +87,7 @@ pub fn explain(
         stages,
     } = decide(placement, fleet, expressions, now);
     let mut fates = match &stages {
-        Some(stages) => fates(stages, fleet, &schedule),
+        Some(stages) => fates(stages, fleet, &available, &schedule),
         None => available
             .iter()
             .map(|number| (*number, Fate::NotConsidered))
@@ -114,18 +114,16 @@ pub fn explain(
     }
 }
 
-fn fates(stages: &Stages, fleet: &Fleet, schedule: &Schedule) -> HashMap<u32, Fate> {
+fn fates(
+    stages: &Stages,
+    fleet: &Fleet,
+    available: &[u32],
+    schedule: &Schedule,
+) -> HashMap<u32, Fate> {
     let mut fates = HashMap::new();
-    for (number, rejected) in &stages.rejected {
-        let fate = match rejected {
-            Rejected::NoPredicate => Fate::NoPredicate {
-                misses: stages.predicates.misses(fleet.cluster(*number)),
-            },
-            Rejected::Tainted(taint) => Fate::Tainted {
-                taint: (*taint).clone(),
-            },
-        };
-        fates.insert(*number, fate);
+    for (number, taint) in &stages.tainted {
+        let taint = (*taint).clone();
+        fates.insert(*number, Fate::Tainted { taint });
     }
     let mut group_of = HashMap::new();
     for group in &schedule.groups {
@@ -145,6 +143,11 @@ fn fates(stages: &Stages, fleet: &Fleet, schedule: &Schedule) -> HashMap<u32, Fa
             None => Fate::PassedOver { rank, scores },
         };
         fates.insert(number, fate);
+    }
+    for number in available {
+        fates.entry(*number).or_insert_with(|| Fate::NoPredicate {
+            misses: stages.predicates.misses(fleet.cluster(*number)),
+        });
     }
     fates
 }

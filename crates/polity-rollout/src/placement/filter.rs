@@ -6,12 +6,16 @@ use polity_core::cluster::{Taint, TaintEffect};
 use polity_core::placement::{Misconfigured, Predicate, ToleratedValue, Toleration};
 
 use super::expression::{ClusterExpression, ClusterExpressions};
+use super::fleet::Fleet;
+use super::label_index::ClusterNumbers;
 
-/// The predicates of a placement, with their expressions compiled.
+/// The predicates of a placement, with their expressions compiled, over one fleet.
 pub(super) struct Predicates<'a>(Vec<Compiled<'a>>);
 
 struct Compiled<'a> {
     predicate: &'a Predicate,
+    /// The clusters that the selector means; none when it means all of them.
+    selected: Option<ClusterNumbers>,
     expressions: Vec<Box<dyn ClusterExpression + 'a>>,
 }
 
@@ -19,11 +23,13 @@ impl<'a> Predicates<'a> {
     pub(super) fn compile(
         predicates: &'a [Predicate],
         language: &'a dyn ClusterExpressions,
+        fleet: &Fleet,
     ) -> Result<Self, Misconfigured> {
         let compile = |predicate: &'a Predicate| {
             let expressions = predicate.expressions.iter();
             Ok(Compiled {
                 predicate,
+                selected: fleet.matching(&predicate.selector),
                 expressions: expressions
                     .map(|expression| language.compile(expression))
                     .collect::<Result<_, _>>()?,
@@ -38,8 +44,9 @@ impl<'a> Predicates<'a> {
     }
 
     /// Whether one of the predicates holds; without any, everyone qualifies.
-    pub(super) fn hold(&self, cluster: &ManagedCluster) -> bool {
-        self.0.is_empty() || self.0.iter().any(|compiled| compiled.holds(cluster))
+    pub(super) fn hold(&self, number: u32, fleet: &Fleet) -> bool {
+        let mut predicates = self.0.iter();
+        self.0.is_empty() || predicates.any(|compiled| compiled.holds(number, fleet))
     }
 
     /// Why each of the predicates does not hold.
@@ -66,10 +73,14 @@ pub enum Miss {
 }
 
 impl Compiled<'_> {
-    fn holds(&self, cluster: &ManagedCluster) -> bool {
+    fn holds(&self, number: u32, fleet: &Fleet) -> bool {
         let mut expressions = self.expressions.iter();
-        self.predicate.selector.matches(cluster)
-            && expressions.all(|expression| expression.holds(cluster) == Ok(true))
+        let is_selected = self
+            .selected
+            .as_ref()
+            .is_none_or(|all| all.contains(number));
+        is_selected
+            && expressions.all(|expression| expression.holds(fleet.cluster(number)) == Ok(true))
     }
 
     fn miss(&self, cluster: &ManagedCluster) -> Option<Miss> {

@@ -1,10 +1,14 @@
 //! What placements choose from, put in order once for any number of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::OnceLock;
 
 use polity_core::cluster::{AddOnScores, ClusterSet, ClusterSetBinding, SetMembers};
-use polity_core::placement::{Placement, PlacementDecision, PlacementKey};
+use polity_core::placement::{ClusterSelector, Placement, PlacementDecision, PlacementKey};
+use polity_core::selector::LabelSelector;
 use polity_core::{ClusterName, ManagedCluster};
+
+use super::label_index::{ClusterNumbers, LabelIndex};
 
 /// Everything that scheduling looks at, in any order.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +31,10 @@ pub struct Fleet {
     /// The sets that exist and are bound to a namespace.
     bound: HashMap<String, BTreeSet<String>>,
     scores: HashMap<String, HashMap<ClusterName, AddOnScores>>,
+    /// Made when a placement first asks for labels, or for claims.
+    labels: OnceLock<LabelIndex>,
+    claims: OnceLock<LabelIndex>,
+    /// In order.
     decided: HashMap<PlacementKey, Vec<u32>>,
     /// In how many decisions each cluster stands. Names that are no cluster any more are numbered behind the clusters.
     n_decided: Vec<u32>,
@@ -64,6 +72,8 @@ impl From<FleetParts> for Fleet {
             members,
             bound,
             scores: by_resource,
+            labels: OnceLock::new(),
+            claims: OnceLock::new(),
             decided,
             n_decided,
         }
@@ -111,6 +121,26 @@ impl Fleet {
         available
     }
 
+    /// The clusters that a selector means; none when it means all of them.
+    pub(super) fn matching(&self, selector: &ClusterSelector) -> Option<ClusterNumbers> {
+        let ask = |selector: &LabelSelector,
+                   index: &OnceLock<LabelIndex>,
+                   labels: fn(&ManagedCluster) -> &BTreeMap<String, String>| {
+            let make = || LabelIndex::new(self.clusters.iter().map(labels));
+            let is_asked = !selector.is_everything();
+            is_asked.then(|| index.get_or_init(make).matching(selector))?
+        };
+        let labels = ask(&selector.labels, &self.labels, |cluster| &cluster.labels);
+        let claims = ask(&selector.claims, &self.claims, |cluster| &cluster.claims);
+        match (labels, claims) {
+            (Some(mut labels), Some(claims)) => {
+                labels.keep(&claims);
+                Some(labels)
+            }
+            (labels, claims) => labels.or(claims),
+        }
+    }
+
     /// The sets that a cluster is in.
     pub(super) fn sets_of(&self, number: u32) -> Vec<&str> {
         let members = self.members.iter();
@@ -124,7 +154,7 @@ impl Fleet {
         self.scores.get(resource_name)?.get(cluster)
     }
 
-    /// The clusters that a placement has at present.
+    /// The clusters that a placement has at present, in order.
     pub(super) fn decided(&self, placement: &PlacementKey) -> &[u32] {
         self.decided.get(placement).map_or(&[], Vec::as_slice)
     }
@@ -181,21 +211,21 @@ fn count_decisions(
         .zip(0..)
         .map(|(cluster, number)| (cluster.name.clone(), number))
         .collect();
-    let mut by_placement: HashMap<PlacementKey, HashSet<u32>> = HashMap::new();
+    let mut decided: HashMap<PlacementKey, Vec<u32>> = HashMap::new();
     for decision in decisions {
-        let decided = by_placement.entry(decision.placement).or_default();
+        let decided = decided.entry(decision.placement).or_default();
         for cluster in decision.clusters {
             let next = numbers.len() as u32;
-            decided.insert(*numbers.entry(cluster).or_insert(next));
+            decided.push(*numbers.entry(cluster).or_insert(next));
         }
     }
     let mut counts = vec![0; numbers.len()];
-    let mut decided = HashMap::with_capacity(by_placement.len());
-    for (placement, clusters) in by_placement {
-        for number in &clusters {
+    for clusters in decided.values_mut() {
+        clusters.sort_unstable();
+        clusters.dedup();
+        for number in clusters {
             counts[*number as usize] += 1;
         }
-        decided.insert(placement, clusters.into_iter().collect());
     }
     (decided, counts)
 }

@@ -120,8 +120,7 @@ fn balance(placement: &PlacementKey, fleet: &Fleet, candidates: &[u32]) -> Vec<i
 
 /// Clusters that the placement has already.
 fn steady(placement: &PlacementKey, fleet: &Fleet, candidates: &[u32]) -> Vec<i32> {
-    let mut decided = fleet.decided(placement).to_vec();
-    decided.sort_unstable();
+    let decided = fleet.decided(placement);
     let is_decided = |number: &u32| decided.binary_search(number).is_ok();
     let score = |number: &u32| if is_decided(number) { BEST } else { 0 };
     candidates.iter().map(score).collect()

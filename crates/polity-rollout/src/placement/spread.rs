@@ -1,17 +1,25 @@
 //! Spreading over topologies (6.6): clusters are chosen one at a time, each against what was chosen before.
 //!
 //! Candidates with the same values in every term are alike but for their scores, so only the best of each kind is
-//! looked at: the work is clusters times distinct values, not clusters squared.
+//! looked at; and kinds that differ in the last term alone are alike as long as equally many were chosen of them. What
+//! is left is looked at in the order of the other scores, and no further than evenness can make up for.
+
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use polity_core::ManagedCluster;
 use polity_core::placement::{SpreadTerm, TopologySource, Unsatisfiable};
 
+/// The best spread score.
+const BEST: i64 = 100;
 /// The best score of a term; each term is worth this many values of the next.
 const BEST_OF_TERM: u64 = 63;
 const BITS_OF_TERM: u32 = 6;
+/// As many terms as a placement may have; more would not fit a score.
+const MAX_TERMS: usize = 8;
 
 /// A candidate with what it scores otherwise; candidates are ordered by name.
 #[derive(Debug, Clone, Copy)]
@@ -49,24 +57,32 @@ pub(super) fn choose(
     let mut kinds = Kinds::new(candidates, terms);
     let mut chosen = Vec::new();
     while chosen.len() < limit {
-        let best = kinds
-            .open()
-            .map(|(kind, position)| {
-                let spread = kinds.spread_score(kind);
-                let total = candidates[position].total + i64::from(weight) * i64::from(spread);
-                (Reverse(total), position, kind, spread)
-            })
-            .min();
-        let Some((_, position, kind, spread)) = best else {
+        let Some((turn, spread)) = kinds.best(weight) else {
             break;
         };
-        kinds.take(kind);
+        kinds.take(turn.kind, candidates);
         chosen.push(Chosen {
-            position,
+            position: turn.position,
             spread: Some(spread),
         });
     }
     chosen
+}
+
+/// The best candidate of a kind. Whom it comes before it beats, as long as evenness does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    total: Reverse<i64>,
+    position: usize,
+    kind: usize,
+}
+
+/// Kinds that fit and score alike: they differ in the last term alone, and equally many were chosen of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Class {
+    /// Which siblings in the last term.
+    siblings: usize,
+    n_chosen: u32,
 }
 
 /// Candidates by the values they have, and how often each value was chosen.
@@ -75,6 +91,9 @@ struct Kinds<'a> {
     kinds: Vec<Kind>,
     /// For each term, the chosen clusters of each value; values of one parent are siblings.
     domains: Vec<Vec<Siblings>>,
+    classes: HashMap<Class, BTreeSet<Turn>>,
+    /// The first of each class.
+    first: BTreeSet<(Turn, Class)>,
 }
 
 /// Candidates that have the same values in every term.
@@ -90,16 +109,27 @@ struct Kind {
 struct Siblings {
     counts: Vec<u32>,
     least: u32,
+    /// How many values were chosen least often.
+    n_least: usize,
     most: u32,
 }
 
 impl Siblings {
+    fn add(&mut self) -> usize {
+        self.counts.push(0);
+        self.n_least += 1;
+        self.counts.len() - 1
+    }
+
     fn take(&mut self, place: usize) {
+        if self.counts[place] == self.least {
+            self.n_least -= 1;
+        }
         self.counts[place] += 1;
         self.most = self.most.max(self.counts[place]);
-        // Only the least used value can have lifted the least.
-        if self.counts[place] == self.least + 1 {
+        if self.n_least == 0 {
             self.least = self.counts.iter().copied().min().unwrap_or(0);
+            self.n_least = self.counts.iter().filter(|n| **n == self.least).count();
         }
     }
 }
@@ -124,13 +154,9 @@ impl<'a> Kinds<'a> {
                     domain.push(Siblings::default());
                     domain.len() - 1
                 });
-                let counts = &mut domain[siblings].counts;
                 let place = *places_of
                     .entry(values[..=level].to_vec())
-                    .or_insert_with(|| {
-                        counts.push(0);
-                        counts.len() - 1
-                    });
+                    .or_insert_with(|| domain[siblings].add());
                 (siblings, place)
             };
             let places = (0..terms.len()).map(place).collect();
@@ -140,25 +166,85 @@ impl<'a> Kinds<'a> {
                 waiting: positions.into(),
             });
         }
-        Self {
+        let mut all = Self {
             terms,
             kinds,
             domains,
+            classes: HashMap::new(),
+            first: BTreeSet::new(),
+        };
+        for kind in 0..all.kinds.len() {
+            all.enter(kind, candidates);
+        }
+        all
+    }
+
+    /// Whose turn it is, with its spread score: the best of all that fit, and the first by name among equals.
+    fn best(&self, weight: i32) -> Option<(Turn, i32)> {
+        let weight = i64::from(weight);
+        let mut best: Option<(Reverse<i64>, usize, Turn, i32)> = None;
+        for (turn, _) in &self.first {
+            // Everyone from here on has less to begin with, and evenness is worth no more than this.
+            let bound = Reverse(turn.total.0 + weight.abs() * BEST);
+            if best.is_some_and(|(total, position, ..)| (bound, turn.position) > (total, position))
+            {
+                break;
+            }
+            if !self.fits(turn.kind) {
+                continue;
+            }
+            let spread = spread_score(self.counts(turn.kind));
+            let total = Reverse(turn.total.0 + weight * i64::from(spread));
+            let found = (total, turn.position, *turn, spread);
+            best = Some(best.map_or(found, |best| best.min(found)));
+        }
+        best.map(|(_, _, turn, spread)| (turn, spread))
+    }
+
+    /// Whether no skew that must hold forbids choosing from this kind.
+    fn fits(&self, kind: usize) -> bool {
+        let mut terms = self.terms.iter().zip(self.counts(kind));
+        terms.all(|(term, counts)| {
+            term.when_unsatisfiable == Unsatisfiable::ScheduleAnyway
+                || counts.own + 1 - counts.least <= term.max_skew
+        })
+    }
+
+    /// The turn of a kind and the class it is in; none when nobody of it is left.
+    fn turn(&self, kind: usize, candidates: &[Candidate]) -> Option<(Turn, Class)> {
+        let position = *self.kinds[kind].waiting.front()?;
+        let (siblings, place) = *self.kinds[kind].places.last()?;
+        let turn = Turn {
+            total: Reverse(candidates[position].total),
+            position,
+            kind,
+        };
+        let n_chosen = self.domains.last()?[siblings].counts[place];
+        Some((turn, Class { siblings, n_chosen }))
+    }
+
+    fn enter(&mut self, kind: usize, candidates: &[Candidate]) {
+        if let Some((turn, class)) = self.turn(kind, candidates) {
+            self.change(class, |turns| turns.insert(turn));
         }
     }
 
-    /// The kinds that may be chosen from now, with the best candidate of each.
-    fn open(&self) -> impl Iterator<Item = (usize, usize)> {
-        let kinds = self.kinds.iter().enumerate();
-        kinds.filter_map(|(number, kind)| {
-            let position = *kind.waiting.front()?;
-            let mut places = self.terms.iter().zip(self.counts(number));
-            let fits = places.all(|(term, counts)| {
-                term.when_unsatisfiable == Unsatisfiable::ScheduleAnyway
-                    || counts.own + 1 - counts.least <= term.max_skew
-            });
-            fits.then_some((number, position))
-        })
+    fn leave(&mut self, kind: usize, candidates: &[Candidate]) {
+        if let Some((turn, class)) = self.turn(kind, candidates) {
+            self.change(class, |turns| turns.remove(&turn));
+        }
+    }
+
+    /// Changes a class and keeps its first where it belongs.
+    fn change(&mut self, class: Class, change: impl FnOnce(&mut BTreeSet<Turn>) -> bool) {
+        let turns = self.classes.entry(class).or_default();
+        if let Some(first) = turns.first() {
+            self.first.remove(&(*first, class));
+        }
+        change(turns);
+        if let Some(first) = turns.first() {
+            self.first.insert((*first, class));
+        }
     }
 
     fn counts(&self, kind: usize) -> impl Iterator<Item = Counts> {
@@ -173,26 +259,14 @@ impl<'a> Kinds<'a> {
         })
     }
 
-    /// How much choosing from this kind evens things out, -100 to 100; earlier terms outweigh later ones.
-    fn spread_score(&self, kind: usize) -> i32 {
-        let mut score: u64 = 0;
-        let mut best: u64 = 0;
-        for counts in self.counts(kind) {
-            let room = u64::from(counts.most - counts.own);
-            let range = u64::from(counts.most - counts.least);
-            let of_term = (BEST_OF_TERM * room).checked_div(range);
-            score = (score << BITS_OF_TERM) + of_term.unwrap_or(BEST_OF_TERM);
-            best = (best << BITS_OF_TERM) + BEST_OF_TERM;
-        }
-        (score * 200).checked_div(best).unwrap_or(200) as i32 - 100
-    }
-
-    fn take(&mut self, kind: usize) {
-        let kind = &mut self.kinds[kind];
+    fn take(&mut self, number: usize, candidates: &[Candidate]) {
+        self.leave(number, candidates);
+        let kind = &mut self.kinds[number];
         kind.waiting.pop_front();
         for (level, (siblings, place)) in kind.places.iter().enumerate() {
             self.domains[level][*siblings].take(*place);
         }
+        self.enter(number, candidates);
     }
 }
 
@@ -201,6 +275,20 @@ struct Counts {
     own: u32,
     least: u32,
     most: u32,
+}
+
+/// How much choosing a value evens things out, -100 to 100; earlier terms outweigh later ones.
+fn spread_score(counts: impl IntoIterator<Item = Counts>) -> i32 {
+    let mut score: u64 = 0;
+    let mut best: u64 = 0;
+    for counts in counts.into_iter().take(MAX_TERMS) {
+        let room = u64::from(counts.most - counts.own);
+        let range = u64::from(counts.most - counts.least);
+        let of_term = (BEST_OF_TERM * room).checked_div(range);
+        score = (score << BITS_OF_TERM) + of_term.unwrap_or(BEST_OF_TERM);
+        best = (best << BITS_OF_TERM) + BEST_OF_TERM;
+    }
+    (score * 200).checked_div(best).unwrap_or(200) as i32 - 100
 }
 
 /// The value of a cluster for a term; clusters without one are spread like those of one more value.

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use polity_core::go_text::{self, JsonEscapes};
+
 use crate::function::{Failure, Outcome};
 use crate::run::{Run, too_deep};
 use crate::syntax::unquote::quote_char;
@@ -187,44 +189,18 @@ impl Writer<'_, '_> {
     }
 
     fn text(&mut self, text: &str) {
-        self.out.push('"');
-        for c in text.chars() {
-            match c {
-                '"' | '\\' => {
-                    self.out.push('\\');
-                    self.out.push(c);
-                }
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                '\x08' => self.out.push_str("\\b"),
-                '\x0c' => self.out.push_str("\\f"),
-                '<' | '>' | '&' if self.style != Style::Raw => self.escape(c),
-                '\u{2028}' | '\u{2029}' => self.escape(c),
-                c if c < ' ' => self.escape(c),
-                c => self.out.push(c),
-            }
-        }
-        self.out.push('"');
-    }
-
-    fn escape(&mut self, c: char) {
-        self.out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        let escapes = match self.style {
+            Style::Raw => JsonEscapes::Plain,
+            _ => JsonEscapes::Html,
+        };
+        go_text::write_json_text(text, escapes, &mut self.out);
     }
 }
 
-/// An exponent only where it is needed, and without a leading zero.
 fn float(number: f64) -> Result<String, Failure> {
     if !number.is_finite() {
-        let shown = polity_core::yaml_out::format_float(number);
+        let shown = go_text::float(number);
         return Err(format!("json: unsupported value: {shown}").into());
     }
-    let magnitude = number.abs();
-    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
-        let text = format!("{number:e}");
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let sign = if exponent.starts_with('-') { "" } else { "+" };
-        return Ok(format!("{mantissa}e{sign}{exponent}"));
-    }
-    Ok(format!("{number}"))
+    Ok(go_text::json_float(number))
 }

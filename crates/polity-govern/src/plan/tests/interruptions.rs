@@ -1,4 +1,4 @@
-//! Section 8.11, row by row.
+//! Section 8.11, row by row; the last row is decided on a cluster and stands with template sync.
 
 use super::*;
 

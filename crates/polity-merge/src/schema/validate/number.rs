@@ -4,11 +4,11 @@
 
 use std::cmp::Ordering;
 
-use polity_core::FieldErrorKind;
+use polity_core::{FieldErrorKind, go_text};
 use serde_json::Number;
 
 use super::{Checks, Format, Schema, Type, Walk};
-use crate::text::{Num, float_text};
+use crate::text::Num;
 
 impl Walk {
     pub(super) fn number(
@@ -69,7 +69,11 @@ impl Walk {
                 } else {
                     float / factor
                 };
-                (factor > 0.0, is_json_integer(multiple), float_text(factor))
+                (
+                    factor > 0.0,
+                    is_json_integer(multiple),
+                    go_text::float(factor),
+                )
             }
         };
         if !positive {
@@ -115,7 +119,7 @@ fn against(value: Num, bound: f64, native: bool) -> (Option<Ordering>, String) {
             let bound = bound as i64;
             (Some(int.cmp(&bound)), bound.to_string())
         }
-        other => (other.as_f64().partial_cmp(&bound), float_text(bound)),
+        other => (other.as_f64().partial_cmp(&bound), go_text::float(bound)),
     }
 }
 

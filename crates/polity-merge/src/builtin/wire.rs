@@ -1,7 +1,7 @@
 //! The Go types behind the built-in kinds, as data: field numbers, JSON names, types, presence.
 //!
-//! Two readers need them: the protobuf decoder, and the normaliser that gives a JSON object the
-//! shape it would have after a real server decoded and encoded it again.
+//! Decoders read protobuf and check JSON by them, and the normaliser gives a JSON object the shape it would have after a
+//! real server decoded and encoded it again.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use polity_core::GroupVersionKind;
 
 /// The type of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FieldType {
+pub enum FieldType {
     String,
     Int32,
     Int64,
@@ -32,7 +32,7 @@ pub(crate) enum FieldType {
 
 /// When a field shows in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub enum Presence {
     /// A pointer: absent, or any value, zero included.
     Optional,
     /// Always, zero included.
@@ -43,28 +43,32 @@ pub(crate) enum Presence {
     Inline,
 }
 
+/// A field of a message.
 #[derive(Debug)]
-pub(crate) struct Field {
-    pub(crate) number: u32,
-    pub(crate) name: &'static str,
-    pub(crate) ty: FieldType,
-    pub(crate) presence: Presence,
+pub struct Field {
+    /// In protobuf.
+    pub number: u32,
+    /// In JSON.
+    pub name: &'static str,
+    pub ty: FieldType,
+    pub presence: Presence,
 }
 
+/// A Go type.
 #[derive(Debug)]
-pub(crate) struct Message {
+pub struct Message {
     /// Package, version and type: `core.v1.PodSpec`.
-    pub(crate) name: &'static str,
-    pub(crate) fields: Vec<Field>,
+    pub name: &'static str,
+    pub fields: Vec<Field>,
 }
 
 /// A message of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct MessageId(usize);
+pub struct MessageId(usize);
 
 /// All messages.
 #[derive(Debug, Default)]
-pub(crate) struct WireTable {
+pub struct WireTable {
     messages: Vec<Message>,
     by_name: HashMap<&'static str, MessageId>,
 }
@@ -72,17 +76,18 @@ pub(crate) struct WireTable {
 static TABLE: LazyLock<WireTable> = LazyLock::new(|| WireTable::parse(include_str!("wire.tsv")));
 
 /// The table of this build.
-pub(crate) fn table() -> &'static WireTable {
+pub fn table() -> &'static WireTable {
     &TABLE
 }
 
 impl WireTable {
-    pub(crate) fn message(&self, id: MessageId) -> &Message {
+    /// The message of that number.
+    pub fn message(&self, id: MessageId) -> &Message {
         &self.messages[id.0]
     }
 
     /// The message of a kind, if the table has it. `DeleteOptions` is one message in every group (N11).
-    pub(crate) fn of_kind(&self, gvk: &GroupVersionKind) -> Option<MessageId> {
+    pub fn of_kind(&self, gvk: &GroupVersionKind) -> Option<MessageId> {
         if gvk.kind == "DeleteOptions" {
             return self.by_name.get("meta.v1.DeleteOptions").copied();
         }
@@ -95,8 +100,8 @@ impl WireTable {
             .copied()
     }
 
-    #[cfg(test)]
-    pub(crate) fn by_type(&self, name: &str) -> Option<&Message> {
+    /// The message of that name, as in `core.v1.PodSpec`.
+    pub fn by_type(&self, name: &str) -> Option<&Message> {
         self.by_name.get(name).map(|id| self.message(*id))
     }
 

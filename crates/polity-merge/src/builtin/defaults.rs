@@ -21,7 +21,7 @@ type Object = Map<String, Value>;
 /// Normalises `object` and fills in its defaults (B4, AD6, NS2), as decoding on a real server does.
 ///
 /// Runs on every decode: of a request, after a patch, after a webhook. What happens only on create is
-/// the business of [`prepare_create`](super::create::prepare_create).
+/// the business of a server.
 pub fn apply_defaults(gvk: &GroupVersionKind, object: &mut Value) {
     normalise(gvk, object);
     if let (Some(message), Some(fields)) = (wire::table().of_kind(gvk), object.as_object_mut()) {

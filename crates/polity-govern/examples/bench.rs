@@ -1,0 +1,142 @@
+//! How long one look at a root policy takes on a hub with many clusters:
+//! `cargo run --release -p polity-govern --example bench`, a line of name, milliseconds and unit for each measurement.
+
+#![expect(clippy::print_stdout, reason = "the figures are this program's output")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use polity_api::policy::v1;
+use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy};
+use polity_core::rollout_strategy::GroupKey;
+use polity_govern::place::Decisions;
+use polity_govern::simulate::{Hub, PolicyKey};
+use polity_rollout::DecisionGroups;
+use serde_json::{Value, json};
+
+fn main() {
+    for n_clusters in [1_000, 10_000, 100_000] {
+        measure(n_clusters);
+    }
+}
+
+fn measure(n_clusters: usize) {
+    let mut hub = hub(n_clusters);
+    let key = PolicyKey {
+        namespace: "policies".to_owned(),
+        name: "limits".to_owned(),
+    };
+    let look = |hub: &Hub| {
+        best_of(5, || {
+            black_box(hub.look(&key, now()));
+        })
+    };
+    report(
+        &format!("first look over {n_clusters} clusters"),
+        look(&hub),
+    );
+    hub.settle(&key, now(), |_, _| {})
+        .expect("the plan comes to rest");
+    report(
+        &format!("look at {n_clusters} clusters with the first group in flight"),
+        look(&hub),
+    );
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+/// The best of several runs: what disturbs a run only makes it slower.
+fn best_of(n_runs: u32, mut work: impl FnMut()) -> Duration {
+    let run = |_| {
+        let start = clock();
+        work();
+        start.elapsed()
+    };
+    (0..n_runs).map(run).min().unwrap_or_default()
+}
+
+fn report(name: &str, took: Duration) {
+    println!("{name}\t{:.3}\tms", took.as_secs_f64() * 1000.0);
+}
+
+fn now() -> Timestamp {
+    Timestamp::constant(1_800_000_000, 0)
+}
+
+/// A policy that goes group by group over groups of 50.
+fn hub(n_clusters: usize) -> Hub {
+    let groups = (0..n_clusters).step_by(50).map(|first| {
+        let end = n_clusters.min(first + 50);
+        let names = (first..end).map(|number| format!("cluster-{number:06}"));
+        (GroupKey::new((first / 50) as u32, ""), names)
+    });
+    let mut hub = Hub::default();
+    let policy = policy();
+    hub.policies.insert(PolicyKey::of(&policy), policy);
+    hub.bindings.push(binding());
+    hub.decisions.push(Decisions {
+        namespace: "policies".to_owned(),
+        placement: PlacementRef {
+            name: "fleet".to_owned(),
+            kind: PlacementKind::Placement,
+        },
+        groups: DecisionGroups::gather(groups),
+        settled: true,
+    });
+    hub
+}
+
+fn policy() -> Policy {
+    let template = |number: u32| {
+        json!({"objectDefinition": {
+            "apiVersion": "policy.open-cluster-management.io/v1",
+            "kind": "ConfigurationPolicy",
+            "metadata": {"name": format!("limits-{number}")},
+            "spec": {
+                "severity": "low",
+                "object-templates": [{
+                    "complianceType": "musthave",
+                    "objectDefinition": {
+                        "apiVersion": "v1",
+                        "kind": "LimitRange",
+                        "metadata": {"name": "limits", "namespace": "default"},
+                        "spec": {"limits": [{"type": "Container", "default": {"memory": "512Mi"}}]},
+                    },
+                }],
+            },
+        }})
+    };
+    let templates: Vec<Value> = (0..3).map(template).collect();
+    let wire: v1::Policy = polity_api::decode(&json!({
+        "apiVersion": "policy.open-cluster-management.io/v1",
+        "kind": "Policy",
+        "metadata": {"name": "limits", "namespace": "policies", "uid": "uid"},
+        "spec": {
+            "disabled": false,
+            "remediationAction": "enforce",
+            "policy-templates": templates,
+            "rolloutStrategy": {
+                "type": "ProgressivePerGroup",
+                "progressivePerGroup": {"minSuccessTime": "5m", "progressDeadline": "1h"},
+            },
+        },
+    }))
+    .expect("a policy");
+    Policy::from(&wire)
+}
+
+fn binding() -> Binding {
+    let wire: v1::PlacementBinding = polity_api::decode(&json!({
+        "apiVersion": "policy.open-cluster-management.io/v1",
+        "kind": "PlacementBinding",
+        "metadata": {"name": "limits", "namespace": "policies"},
+        "placementRef": {"apiGroup": "cluster.open-cluster-management.io", "kind": "Placement", "name": "fleet"},
+        "subjects": [{"apiGroup": "policy.open-cluster-management.io", "kind": "Policy", "name": "limits"}],
+    }))
+    .expect("a binding");
+    Binding::from(&wire)
+}
