@@ -144,7 +144,10 @@ async fn config(
         .as_str()
         .ok_or_else(|| not_an_image(image, "its manifest names no configuration".to_owned()))?;
     if manifest["config"]["size"].as_u64() > Some(MAX_CONFIG as u64) {
-        return Err(not_an_image(image, "its configuration is too large".to_owned()));
+        return Err(not_an_image(
+            image,
+            "its configuration is too large".to_owned(),
+        ));
     }
     let bytes = registry.small_blob(reference, digest, MAX_CONFIG).await?;
     if digest.parse() != Ok(Digest::of(&bytes)) {
@@ -210,9 +213,7 @@ mod tests {
 
     #[test]
     fn an_index_is_searched_for_this_machine() {
-        let entry = |os: &str, architecture: &str, digest: &str| {
-            json!({"digest": digest, "platform": {"os": os, "architecture": architecture}})
-        };
+        let entry = |os: &str, architecture: &str, digest: &str| json!({"digest": digest, "platform": {"os": os, "architecture": architecture}});
         let index = json!({"manifests": [
             entry("windows", architecture(), "w"),
             entry("linux", "s390x", "z"),

@@ -153,7 +153,11 @@ mod tests {
 
     fn leaf(authority: &Authority) -> polity_pki::Certificate {
         authority
-            .issue_server(&ServerNames::new("leaf").dns("leaf.example"), 30 * DAY, noon())
+            .issue_server(
+                &ServerNames::new("leaf").dns("leaf.example"),
+                30 * DAY,
+                noon(),
+            )
             .unwrap()
             .certificate
     }
@@ -271,7 +275,11 @@ mod tests {
     #[test]
     fn garbage_is_an_error() {
         for encoding in [CertificateEncoding::Pem, CertificateEncoding::Der] {
-            for data in [&b""[..], b"\x30\x82\xff\xff", b"-----BEGIN CERTIFICATE-----\n!"] {
+            for data in [
+                &b""[..],
+                b"\x30\x82\xff\xff",
+                b"-----BEGIN CERTIFICATE-----\n!",
+            ] {
                 let cert = Certificate {
                     encoding,
                     data: data.to_vec(),

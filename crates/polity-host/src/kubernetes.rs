@@ -185,15 +185,16 @@ impl Cluster {
         })
     }
 
+    /// How many lists are watched.
+    pub fn n_lists(&self) -> usize {
+        self.0.stores.n_running()
+    }
+
     async fn kind(&self, api_version: &str, kind: &str) -> Result<Kind, ClusterError> {
         self.0.kinds.find(api_version, kind).await
     }
 
-    fn namespaced(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-    ) -> Result<Api<DynamicObject>, ClusterError> {
+    fn namespaced(&self, kind: &Kind, namespace: &str) -> Result<Api<DynamicObject>, ClusterError> {
         if !kind.is_namespaced {
             return Err(ClusterError::NotNamespaced {
                 kind: kind.resource.kind.clone(),
@@ -244,7 +245,19 @@ mod tests {
         for name in ["a", "a.b-c", "system:node:x", "ü"] {
             assert!(check_name(name).is_ok(), "{name}");
         }
-        for name in ["", ".", "..", "../secrets", "a/b", "a%2fb", "a?b", "a#b", "a b", "a\n", "a\\b"] {
+        for name in [
+            "",
+            ".",
+            "..",
+            "../secrets",
+            "a/b",
+            "a%2fb",
+            "a?b",
+            "a#b",
+            "a b",
+            "a\n",
+            "a\\b",
+        ] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
     }

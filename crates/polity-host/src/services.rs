@@ -48,9 +48,12 @@ impl HostServices {
             ..
         } = &self.0;
         let cluster = || {
-            cluster
-                .as_ref()
-                .ok_or_else(|| format!("{} needs a cluster, and there is none", request.capability()))
+            cluster.as_ref().ok_or_else(|| {
+                format!(
+                    "{} needs a cluster, and there is none",
+                    request.capability()
+                )
+            })
         };
         match request {
             CapabilityRequest::OciManifestDigest { image } => {
@@ -94,7 +97,9 @@ impl HostServices {
 
 impl Services for HostServices {
     fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String> {
-        let patience = deadline.remaining().map_or(PATIENCE, |left| left.min(PATIENCE));
+        let patience = deadline
+            .remaining()
+            .map_or(PATIENCE, |left| left.min(PATIENCE));
         self.0.runtime.block_on(async {
             tokio::time::timeout(patience, self.answer(request))
                 .await

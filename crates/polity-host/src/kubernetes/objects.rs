@@ -214,10 +214,17 @@ mod tests {
         items
             .iter()
             .map(|item| {
-                assert_eq!((&item["apiVersion"], &item["kind"]), (&json!("shop/v1"), &json!("Toy")));
+                assert_eq!(
+                    (&item["apiVersion"], &item["kind"]),
+                    (&json!("shop/v1"), &json!("Toy"))
+                );
                 assert_eq!(item["metadata"].get("managedFields"), None);
                 let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-                format!("{}:{}", text(&item["metadata"]["name"]), text(&item["spec"]["colour"]))
+                format!(
+                    "{}:{}",
+                    text(&item["metadata"]["name"]),
+                    text(&item["spec"]["colour"])
+                )
             })
             .collect()
     }
@@ -230,15 +237,35 @@ mod tests {
             (Event::InitApply(object("b", "red")), Change::None, &[]),
             (Event::InitApply(object("a", "red")), Change::None, &[]),
             (Event::InitDone, Change::Listed, &["a:red", "b:red"]),
-            (Event::Apply(object("a", "blue")), Change::One, &["a:blue", "b:red"]),
-            (Event::Apply(object("a", "blue")), Change::None, &["a:blue", "b:red"]),
+            (
+                Event::Apply(object("a", "blue")),
+                Change::One,
+                &["a:blue", "b:red"],
+            ),
+            (
+                Event::Apply(object("a", "blue")),
+                Change::None,
+                &["a:blue", "b:red"],
+            ),
             (Event::Delete(object("b", "red")), Change::One, &["a:blue"]),
             (Event::Delete(object("b", "red")), Change::None, &["a:blue"]),
             (Event::Init, Change::None, &["a:blue"]),
-            (Event::InitApply(object("c", "red")), Change::None, &["a:blue"]),
+            (
+                Event::InitApply(object("c", "red")),
+                Change::None,
+                &["a:blue"],
+            ),
             (Event::Init, Change::None, &["a:blue"]),
-            (Event::InitApply(object("d", "red")), Change::None, &["a:blue"]),
-            (Event::InitApply(object("d", "red")), Change::None, &["a:blue"]),
+            (
+                Event::InitApply(object("d", "red")),
+                Change::None,
+                &["a:blue"],
+            ),
+            (
+                Event::InitApply(object("d", "red")),
+                Change::None,
+                &["a:blue"],
+            ),
             (Event::InitDone, Change::Listed, &["d:red"]),
         ] {
             let shown = format!("{event:?}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures::{StreamExt as _, pin_mut};
 use kube::Api;
 use kube::api::DynamicObject;
-use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
 use polity_eval::ListResources;
 use polity_runtime::{Clock, Moment};
 use tokio::sync::watch;
@@ -77,6 +77,11 @@ impl Stores {
             Phase::Failed(error) => Err(error),
             Phase::Ready | Phase::Listing => Ok(lock(&store.objects).render().to_vec()),
         }
+    }
+
+    pub(super) fn n_running(&self) -> usize {
+        let stores = lock(&self.by_query);
+        stores.values().filter(|store| store.runs()).count()
     }
 
     /// The store for a query, made and started if there is none that runs.

@@ -19,11 +19,7 @@ impl<K, V> Default for InFlight<K, V> {
 impl<K: Hash + Eq, V: Clone> InFlight<K, V> {
     /// Does the work, or waits for whoever does it already. When that one is cancelled, another who waits takes
     /// over.
-    pub(super) async fn once<F: Future<Output = V>>(
-        &self,
-        key: K,
-        work: impl FnOnce() -> F,
-    ) -> V {
+    pub(super) async fn once<F: Future<Output = V>>(&self, key: K, work: impl FnOnce() -> F) -> V {
         let cell = self.join(key);
         cell.get_or_init(work).await.clone()
     }
