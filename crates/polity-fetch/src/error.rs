@@ -24,6 +24,8 @@ pub enum FetchError {
     Redirected { host: String, reason: String },
     #[error("{uri} is not a policy module: {reason}")]
     NotAModule { uri: String, reason: String },
+    #[error("{image:?} is not an image: {reason}")]
+    NotAnImage { image: String, reason: String },
     #[error("{uri} has digest {actual}, not {expected}")]
     WrongDigest {
         uri: String,

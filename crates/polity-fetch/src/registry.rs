@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use oci_client::Reference;
 use oci_client::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
 use oci_client::errors::{OciDistributionError, OciError, OciErrorCode};
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
@@ -45,9 +46,9 @@ pub struct Pushed {
 
 /// One registry, asked in one way.
 pub(crate) struct Registry<'a> {
-    client: Client,
-    auth: RegistryAuth,
-    uri: &'a RegistryUri,
+    pub(crate) client: Client,
+    pub(crate) auth: RegistryAuth,
+    pub(crate) uri: &'a RegistryUri,
     limits: &'a Limits,
 }
 
@@ -166,6 +167,31 @@ impl Registry<'_> {
         Ok(content)
     }
 
+    /// A blob that is known to be small; more than that is not taken.
+    pub(crate) async fn small_blob(
+        &self,
+        reference: &Reference,
+        digest: &str,
+        limit: usize,
+    ) -> Result<Vec<u8>, FetchError> {
+        let mut blob = self
+            .client
+            .pull_blob_stream(reference, digest)
+            .await
+            .map_err(|error| self.failed(error))?;
+        let mut content = Vec::new();
+        while let Some(chunk) = blob.stream.next().await {
+            let chunk = chunk.map_err(|error| {
+                self.not_a_module(format!("the download broke off: {}", bottom(&error)))
+            })?;
+            if content.len() + chunk.len() > limit {
+                return Err(self.not_a_module(format!("a part is larger than {limit} bytes")));
+            }
+            content.extend_from_slice(&chunk);
+        }
+        Ok(content)
+    }
+
     /// Publishes a module under the reference's tag.
     pub(crate) async fn push(
         &self,
@@ -218,7 +244,7 @@ impl Registry<'_> {
         }
     }
 
-    fn failed(&self, error: OciDistributionError) -> FetchError {
+    pub(crate) fn failed(&self, error: OciDistributionError) -> FetchError {
         let host = self.uri.host.clone();
         match error {
             OciDistributionError::RequestError(error) => match error.status() {

@@ -66,7 +66,7 @@ impl LocalStore {
     }
 
     /// The content with a digest; none if it is not here, or not that content any more.
-    pub(crate) fn read(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn read(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.module_path(digest);
         let Some(bytes) = read_if_there(&path)? else {
             return Ok(None);

@@ -8,7 +8,7 @@ use oci_client::Reference;
 use url::Url;
 
 /// Where a module comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ModuleUri {
     Registry(RegistryUri),
     /// `https://` or `http://`.
@@ -17,7 +17,7 @@ pub enum ModuleUri {
 }
 
 /// A reference in a registry: host, repository, and a tag, a digest or both.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegistryUri {
     /// `host` or `host:port`, as it was written.
     pub host: String,

@@ -55,6 +55,14 @@ variables! {
     KEY_FILE = "KUBEWARDEN_KEY_FILE";
     /// The authorities of client certificates in PEM, separated by commas (`--client-ca-file`).
     CLIENT_CA_FILE = "KUBEWARDEN_CLIENT_CA_FILE";
+    /// Which hosts modules may come from, and how they are reached (`--sources-path`).
+    SOURCES_PATH = "KUBEWARDEN_SOURCES_PATH";
+    /// The directory of the docker `config.json` with registry credentials (`--docker-config-json-path`).
+    DOCKER_CONFIG_JSON_PATH = "KUBEWARDEN_DOCKER_CONFIG_JSON_PATH";
+    /// The same directory, as docker knows it.
+    DOCKER_CONFIG = "DOCKER_CONFIG";
+    /// Where fetched policy modules are kept (`--store`).
+    POLICY_STORE = "POLITY_POLICY_STORE";
     /// More kinds for a dry run of configuration policies (`--mappings-file`).
     DRYRUN_MAPPINGS_FILE = "DRYRUN_MAPPINGS_FILE";
     /// Whether a dry run looks at the cluster instead of files (`--from-cluster`).
@@ -67,6 +75,8 @@ variables! {
     NO_COLOR = "NO_COLOR";
     /// The base of the user's data directory, see the XDG base directory specification.
     XDG_DATA_HOME = "XDG_DATA_HOME";
+    /// The base of the user's cache directory, see the XDG base directory specification.
+    XDG_CACHE_HOME = "XDG_CACHE_HOME";
     /// The user's home directory.
     HOME = "HOME";
 }

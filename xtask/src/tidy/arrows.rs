@@ -23,11 +23,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("polity-store", &[]),
     ("polity-runtime", &[]),
     (
+        "polity-host",
+        &[
+            "polity-eval",
+            "polity-fetch",
+            "polity-pki",
+            "polity-runtime",
+            "polity-wasm",
+        ],
+    ),
+    (
         "polity-admission",
         &[
             "polity-api",
             "polity-eval",
             "polity-fetch",
+            "polity-host",
             "polity-pki",
             "polity-report",
             "polity-runtime",
@@ -90,6 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-eval",
             "polity-fetch",
             "polity-govern",
+            "polity-host",
             "polity-merge",
             "polity-report",
             "polity-rollout",

@@ -1,0 +1,226 @@
+//! What registries say about images: digests, manifests, configurations. No layer is ever downloaded.
+
+use oci_client::Reference;
+use serde_json::Value;
+
+use crate::digest::Digest;
+use crate::error::FetchError;
+use crate::fetcher::Fetcher;
+use crate::registry::{self, Registry};
+use crate::uri::RegistryUri;
+
+/// The kinds of manifests there are, indexes among them.
+const MANIFESTS: [&str; 4] = [
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+];
+
+/// No configuration of an image is larger; a registry that sends more is stopped.
+const MAX_CONFIG: usize = 4 << 20;
+
+/// A manifest or an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageManifest {
+    /// As the registry has it.
+    pub manifest: Value,
+    /// `sha256:…` of it.
+    pub digest: String,
+}
+
+/// An image for one platform.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageConfig {
+    /// Its manifest, never an index.
+    pub manifest: Value,
+    /// `sha256:…` of the manifest.
+    pub digest: String,
+    /// Its configuration.
+    pub config: Value,
+}
+
+impl Fetcher {
+    /// The digest of the manifest or index that an image stands for now.
+    pub async fn image_digest(&self, image: &str) -> Result<String, FetchError> {
+        let uri = parse(image)?;
+        self.ask(image, &uri, |registry| async move {
+            registry
+                .client
+                .fetch_manifest_digest(&registry.uri.reference(), &registry.auth)
+                .await
+                .map_err(|error| registry.failed(error))
+        })
+        .await
+    }
+
+    /// The manifest of an image, or its index when there is one for each platform.
+    pub async fn image_manifest(&self, image: &str) -> Result<ImageManifest, FetchError> {
+        let uri = parse(image)?;
+        self.ask(image, &uri, |registry| async move {
+            manifest(&registry, &registry.uri.reference(), image).await
+        })
+        .await
+    }
+
+    /// The manifest and the configuration of an image; of an index, those for this machine's kind of Linux.
+    pub async fn image_config(&self, image: &str) -> Result<ImageConfig, FetchError> {
+        let uri = parse(image)?;
+        self.ask(image, &uri, |registry| async move {
+            let reference = registry.uri.reference();
+            let mut found = manifest(&registry, &reference, image).await?;
+            if found.manifest.get("manifests").is_some() {
+                let digest = for_this_platform(&found.manifest).ok_or_else(|| {
+                    let platform = format!("linux/{}", architecture());
+                    not_an_image(image, format!("its index has no manifest for {platform}"))
+                })?;
+                let one = reference.clone_with_digest(digest);
+                found = manifest(&registry, &one, image).await?;
+            }
+            let config = config(&registry, &reference, &found.manifest, image).await?;
+            Ok(ImageConfig {
+                manifest: found.manifest,
+                digest: found.digest,
+                config,
+            })
+        })
+        .await
+    }
+
+    async fn ask<'a, T, F>(
+        &'a self,
+        image: &str,
+        uri: &'a RegistryUri,
+        ask: impl Fn(Registry<'a>) -> F,
+    ) -> Result<T, FetchError>
+    where
+        F: Future<Output = Result<T, FetchError>>,
+    {
+        let (sources, credentials) = (&self.sources, &self.credentials);
+        registry::with(uri, sources, credentials, &self.limits, ask)
+            .await
+            .map_err(|error| match error {
+                FetchError::NotAModule { reason, .. } => not_an_image(image, reason),
+                error => error,
+            })
+    }
+}
+
+/// An image as people write it: `nginx`, `ghcr.io/a/b:v1`, `a/b@sha256:…`.
+fn parse(image: &str) -> Result<RegistryUri, FetchError> {
+    let reference: Reference = image
+        .parse()
+        .map_err(|error| not_an_image(image, format!("{error}")))?;
+    Ok(RegistryUri {
+        host: reference.registry().to_owned(),
+        repository: reference.repository().to_owned(),
+        tag: reference.tag().map(str::to_owned),
+        digest: reference.digest().map(str::to_owned),
+    })
+}
+
+async fn manifest(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    image: &str,
+) -> Result<ImageManifest, FetchError> {
+    let (body, digest) = registry
+        .client
+        .pull_manifest_raw(reference, &registry.auth, &MANIFESTS)
+        .await
+        .map_err(|error| registry.failed(error))?;
+    let manifest = serde_json::from_slice(&body)
+        .map_err(|error| not_an_image(image, format!("its manifest cannot be read: {error}")))?;
+    Ok(ImageManifest { manifest, digest })
+}
+
+async fn config(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    manifest: &Value,
+    image: &str,
+) -> Result<Value, FetchError> {
+    let digest = manifest["config"]["digest"]
+        .as_str()
+        .ok_or_else(|| not_an_image(image, "its manifest names no configuration".to_owned()))?;
+    if manifest["config"]["size"].as_u64() > Some(MAX_CONFIG as u64) {
+        return Err(not_an_image(
+            image,
+            "its configuration is too large".to_owned(),
+        ));
+    }
+    let bytes = registry.small_blob(reference, digest, MAX_CONFIG).await?;
+    if digest.parse() != Ok(Digest::of(&bytes)) {
+        return Err(FetchError::WrongDigest {
+            uri: image.to_owned(),
+            expected: digest.to_owned(),
+            actual: Digest::of(&bytes).to_string(),
+        });
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| not_an_image(image, format!("its configuration cannot be read: {error}")))
+}
+
+/// The digest of the manifest for Linux on a machine like this one.
+fn for_this_platform(index: &Value) -> Option<String> {
+    let entries = index["manifests"].as_array()?;
+    let fits = |entry: &&Value| {
+        entry["platform"]["os"] == "linux" && entry["platform"]["architecture"] == architecture()
+    };
+    let entry = entries.iter().find(fits)?;
+    entry["digest"].as_str().map(str::to_owned)
+}
+
+/// This machine's architecture, as images name it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn not_an_image(image: &str, reason: String) -> FetchError {
+    FetchError::NotAnImage {
+        image: image.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn images_are_read_as_people_write_them() {
+        for (image, expected) in [
+            ("nginx", "registry://docker.io/library/nginx:latest"),
+            ("a/b:v1", "registry://docker.io/a/b:v1"),
+            ("ghcr.io/a/b:v1", "registry://ghcr.io/a/b:v1"),
+            ("localhost:5000/b", "registry://localhost:5000/b:latest"),
+        ] {
+            assert_eq!(parse(image).unwrap().to_string(), expected, "{image}");
+        }
+        for image in ["", "UPPER", "a b", "https://x/y"] {
+            assert!(
+                matches!(parse(image), Err(FetchError::NotAnImage { .. })),
+                "{image}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_index_is_searched_for_this_machine() {
+        let entry = |os: &str, architecture: &str, digest: &str| json!({"digest": digest, "platform": {"os": os, "architecture": architecture}});
+        let index = json!({"manifests": [
+            entry("windows", architecture(), "w"),
+            entry("linux", "s390x", "z"),
+            {"digest": "none"},
+            entry("linux", architecture(), "ours"),
+        ]});
+        assert_eq!(for_this_platform(&index).as_deref(), Some("ours"));
+        assert_eq!(for_this_platform(&json!({"manifests": []})), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! What policies stand on, on one machine: their modules, and what they can ask for.
+//!
+//! - [`Modules`] turns references into loaded modules: fetched once, compiled once, taken up from the local store
+//!   in milliseconds the next time.
+//! - [`HostServices`] answers the host calls of guests: registries, names, certificates, the cluster. Lists of
+//!   objects come from stores that watches keep up to date ([`Cluster`]).
+//!
+//! The policy server and the commands share this; neither requests nor verdicts are known here.
+
+mod certificates;
+mod kubernetes;
+mod modules;
+mod services;
+
+pub use kubernetes::{Cluster, ClusterError, ClusterLimits};
+pub use modules::{LoadOptions, LoadProgress, LoadedModules, ModuleError, Modules, module_of};
+pub use services::{HostServices, ServicesOptions};

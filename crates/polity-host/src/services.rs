@@ -1,0 +1,143 @@
+//! Answers to the host calls of guests: what they ask for is looked up, by the deadline of their request.
+
+use std::error::Error;
+use std::time::Duration;
+
+use polity_eval::{CapabilityRequest, Deadline, Services};
+use polity_fetch::Fetcher;
+use polity_runtime::Clock;
+use serde::Serialize;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use crate::certificates;
+use crate::kubernetes::Cluster;
+
+/// The longest that anything is waited for, also when the request itself has no limit.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What guests are given.
+pub struct ServicesOptions {
+    /// The cluster they may ask about; `None`: there is none.
+    pub cluster: Option<Cluster>,
+    /// How registries are reached, and with whose credentials.
+    pub fetcher: Fetcher,
+    /// What waiting is done on.
+    pub runtime: Handle,
+    /// What time it is.
+    pub clock: Clock,
+}
+
+/// Everything guests can ask for, but signature checks. Answers are not remembered here: wrap it in
+/// [`polity_eval::CachedServices`].
+///
+/// Calls block their thread, which must not be one of the runtime's own workers.
+pub struct HostServices(ServicesOptions);
+
+impl HostServices {
+    /// Services over these means.
+    pub fn new(options: ServicesOptions) -> Self {
+        Self(options)
+    }
+
+    async fn answer(&self, request: &CapabilityRequest) -> Result<Vec<u8>, String> {
+        let ServicesOptions {
+            cluster,
+            fetcher,
+            clock,
+            ..
+        } = &self.0;
+        let cluster = || {
+            cluster.as_ref().ok_or_else(|| {
+                format!(
+                    "{} needs a cluster, and there is none",
+                    request.capability()
+                )
+            })
+        };
+        match request {
+            CapabilityRequest::OciManifestDigest { image } => {
+                let digest = fetcher.image_digest(image).await.map_err(in_words)?;
+                write(&json!({ "digest": digest }))
+            }
+            CapabilityRequest::OciManifest { image } => {
+                let manifest = fetcher.image_manifest(image).await.map_err(in_words)?;
+                write(&manifest.manifest)
+            }
+            CapabilityRequest::OciManifestAndConfig { image } => {
+                let image = fetcher.image_config(image).await.map_err(in_words)?;
+                write(&json!({
+                    "manifest": image.manifest,
+                    "digest": image.digest,
+                    "config": image.config,
+                }))
+            }
+            CapabilityRequest::Verify { .. } => Err(
+                "signatures cannot be checked yet: no image is trusted until they can".to_owned(),
+            ),
+            CapabilityRequest::DnsLookupHost { host } => look_up(host).await,
+            CapabilityRequest::IsCertificateTrusted(query) => {
+                write(&certificates::is_trusted(query, clock.now())?)
+            }
+            CapabilityRequest::ListResources(query) => {
+                cluster()?.list(query).await.map_err(in_words)
+            }
+            CapabilityRequest::GetResource(query) => {
+                let object = cluster()?.get(query).await.map_err(in_words)?;
+                write(&object)
+            }
+            CapabilityRequest::CanI(query) => {
+                let review = &query.subject_access_review;
+                let status = cluster()?.can_i(review).await.map_err(in_words)?;
+                write(&status)
+            }
+        }
+    }
+}
+
+impl Services for HostServices {
+    fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String> {
+        let patience = deadline
+            .remaining()
+            .map_or(PATIENCE, |left| left.min(PATIENCE));
+        self.0.runtime.block_on(async {
+            tokio::time::timeout(patience, self.answer(request))
+                .await
+                .unwrap_or_else(|_| Err(format!("{} got no answer in time", request.capability())))
+        })
+    }
+}
+
+/// The addresses of a host, each once, in the order the resolver gives them.
+async fn look_up(host: &str) -> Result<Vec<u8>, String> {
+    let found = tokio::net::lookup_host((host, 0))
+        .await
+        .map_err(|error| format!("cannot look up {host:?}: {error}"))?;
+    let mut ips: Vec<String> = Vec::new();
+    for address in found {
+        let ip = address.ip().to_string();
+        if !ips.contains(&ip) {
+            ips.push(ip);
+        }
+    }
+    write(&json!({ "ips": ips }))
+}
+
+fn write(answer: &impl Serialize) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(answer).map_err(|error| error.to_string())
+}
+
+/// An error in one line, its causes included.
+fn in_words(error: impl Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors repeat their cause.
+        if !text.ends_with(&cause_text) {
+            text.push_str(&format!(": {cause_text}"));
+        }
+        source = cause.source();
+    }
+    text
+}
