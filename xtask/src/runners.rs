@@ -4,11 +4,11 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{shell, up};
+use crate::{policies, shell, up};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// What to measure (store, reports, attachment, governance; the store if it is left out), and arguments for the
+    /// What to measure (store, reports, attachment, governance, admission; the store if it is left out), and arguments for the
     /// benchmark: a folder on the disk to measure, a number of results
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
@@ -29,6 +29,7 @@ const BENCHMARKS: &[(&str, &[&str], &str)] = &[
         ],
         "a minute",
     ),
+    ("admission", &["polity-admission"], "two minutes"),
 ];
 
 #[derive(clap::Args)]
@@ -59,6 +60,9 @@ impl Bench {
         eprintln!(
             "measuring the {name} ({time}; before it a release build, some minutes the first time)"
         );
+        if *name == "admission" {
+            policies::build()?;
+        }
         for package in *packages {
             let mut command = shell::cargo([
                 "run",

@@ -172,6 +172,45 @@ impl From<HumanDuration> for Duration {
     }
 }
 
+/// A number of bytes as people write it: `8388608`, `512Ki`, `8Mi`, `1Gi`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteSize(pub usize);
+
+/// A number of bytes that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a number of bytes: write it like 8388608, 512Ki, 8Mi or 1Gi")]
+pub struct BadByteSize;
+
+/// From small to large, with their power of two.
+const BYTE_UNITS: [(&str, u32); 3] = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
+
+impl FromStr for ByteSize {
+    type Err = BadByteSize;
+
+    fn from_str(text: &str) -> Result<Self, BadByteSize> {
+        let (number, unit) = split_at_first(text, |c| !c.is_ascii_digit());
+        // Whoever writes out the byte means the same.
+        let unit = unit.strip_suffix('B').unwrap_or(unit);
+        let power = match BYTE_UNITS.iter().find(|(name, _)| *name == unit) {
+            Some((_, power)) => *power,
+            None if unit.is_empty() => 0,
+            None => return Err(BadByteSize),
+        };
+        let number: usize = number.parse().map_err(|_| BadByteSize)?;
+        number.checked_mul(1 << power).map(Self).ok_or(BadByteSize)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |power: u32| self.0 > 0 && self.0.is_multiple_of(1 << power);
+        match BYTE_UNITS.iter().rfind(|(_, power)| fits(*power)) {
+            Some((unit, power)) => write!(f, "{}{unit}", self.0 >> power),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};
@@ -314,6 +353,38 @@ mod tests {
         #[test]
         fn no_text_panics(text: String) {
             let _ = text.parse::<HumanDuration>();
+        }
+    }
+
+    #[test]
+    fn byte_sizes_are_read_and_shown() {
+        for (text, bytes, shown) in [
+            ("0", 0, "0"),
+            ("1000", 1000, "1000"),
+            ("8388608", 8 << 20, "8Mi"),
+            ("512Ki", 512 << 10, "512Ki"),
+            ("8MiB", 8 << 20, "8Mi"),
+            ("1Gi", 1 << 30, "1Gi"),
+            ("1536Mi", 1536 << 20, "1536Mi"),
+        ] {
+            let size: ByteSize = text.parse().unwrap();
+            assert_eq!(
+                (size.0, size.to_string().as_str()),
+                (bytes, shown),
+                "{text}"
+            );
+        }
+        for bad in [
+            "",
+            "Mi",
+            "1M",
+            "1 Mi",
+            "-1",
+            "1.5Mi",
+            "99999999999999999999",
+            "99999999999Gi",
+        ] {
+            assert!(bad.parse::<ByteSize>().is_err(), "{bad}");
         }
     }
 }

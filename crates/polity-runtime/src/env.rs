@@ -67,6 +67,74 @@ variables! {
     DRYRUN_MAPPINGS_FILE = "DRYRUN_MAPPINGS_FILE";
     /// Whether a dry run looks at the cluster instead of files (`--from-cluster`).
     DRYRUN_FROM_CLUSTER = "DRYRUN_FROM_CLUSTER";
+    /// Whether the policy server reads its policies from a file (`--standalone`).
+    STANDALONE = "KUBEWARDEN_STANDALONE";
+    /// The address the policy server listens on (`--addr`).
+    BIND_ADDRESS = "KUBEWARDEN_BIND_ADDRESS";
+    /// The port the policy server listens on (`--port`).
+    PORT = "KUBEWARDEN_PORT";
+    /// The port of readiness, liveness and metrics (`--readiness-probe-port`).
+    READINESS_PROBE_PORT = "KUBEWARDEN_READINESS_PROBE_PORT";
+    /// How many evaluations run at once (`--workers`).
+    WORKERS = "KUBEWARDEN_WORKERS";
+    /// The file with the policies (`--policies`).
+    POLICIES = "KUBEWARDEN_POLICIES";
+    /// Where modules and their compiled code are kept (`--policies-download-dir`).
+    POLICIES_DOWNLOAD_DIR = "KUBEWARDEN_POLICIES_DOWNLOAD_DIR";
+    /// Where trust roots would be kept (`--sigstore-cache-dir`).
+    SIGSTORE_CACHE_DIR = "KUBEWARDEN_SIGSTORE_CACHE_DIR";
+    /// A trust root of one's own (`--sigstore-trust-config`).
+    SIGSTORE_TRUST_CONFIG = "KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH";
+    /// Whose signatures modules must carry (`--verification-path`).
+    VERIFICATION_CONFIG = "KUBEWARDEN_VERIFICATION_CONFIG_PATH";
+    /// Whether metrics are wanted (`--enable-metrics`).
+    ENABLE_METRICS = "KUBEWARDEN_ENABLE_METRICS";
+    /// A namespace whose requests are let through unseen (`--always-accept-admission-reviews-on-namespace`).
+    ALWAYS_ACCEPT_NAMESPACE = "KUBEWARDEN_ALWAYS_ACCEPT_ADMISSION_REVIEWS_ON_NAMESPACE";
+    /// Whether evaluations may take for ever (`--disable-timeout-protection`).
+    DISABLE_TIMEOUT_PROTECTION = "KUBEWARDEN_DISABLE_TIMEOUT_PROTECTION";
+    /// How many seconds an evaluation may take (`--policy-timeout`).
+    POLICY_TIMEOUT = "KUBEWARDEN_POLICY_TIMEOUT";
+    /// Whether the policy server goes to the background (`--daemon`).
+    DAEMON = "KUBEWARDEN_DAEMON";
+    /// Where the number of the background process is written (`--daemon-pid-file`).
+    DAEMON_PID_FILE = "KUBEWARDEN_DAEMON_PID_FILE";
+    /// Where standard output of the background process goes (`--daemon-stdout-file`).
+    DAEMON_STDOUT_FILE = "KUBEWARDEN_DAEMON_STDOUT_FILE";
+    /// Where standard error of the background process goes (`--daemon-stderr-file`).
+    DAEMON_STDERR_FILE = "KUBEWARDEN_DAEMON_STDERR_FILE";
+    /// Whether to go on without a cluster (`--ignore-kubernetes-connection-failure`).
+    IGNORE_KUBERNETES_CONNECTION_FAILURE = "KUBEWARDEN_IGNORE_KUBERNETES_CONNECTION_FAILURE";
+    /// Whether profiles are wanted (`--enable-pprof`).
+    ENABLE_PPROF = "KUBEWARDEN_ENABLE_PPROF";
+    /// Whether policies that are not ready are served as such (`--continue-on-errors`).
+    CONTINUE_ON_ERRORS = "KUBEWARDEN_CONTINUE_ON_ERRORS";
+    /// The largest request body (`--max-body-size`).
+    MAX_BODY_SIZE = "KUBEWARDEN_MAX_BODY_SIZE";
+    /// How many bytes of request bodies are held at once (`--max-bodies-size`).
+    MAX_BODIES_SIZE = "KUBEWARDEN_MAX_BODIES_SIZE";
+    /// The largest module (`--max-module-size`).
+    MAX_MODULE_SIZE = "KUBEWARDEN_MAX_MODULE_SIZE";
+    /// How much memory an evaluation may take (`--max-guest-memory`).
+    MAX_GUEST_MEMORY = "KUBEWARDEN_MAX_GUEST_MEMORY";
+    /// How many elements a guest's tables may have (`--max-guest-table-elements`).
+    MAX_GUEST_TABLE_ELEMENTS = "KUBEWARDEN_MAX_GUEST_TABLE_ELEMENTS";
+    /// How much stack a guest may take (`--max-guest-stack`).
+    MAX_GUEST_STACK = "KUBEWARDEN_MAX_GUEST_STACK";
+    /// The largest answer of a guest, and payload of a host call (`--max-guest-output`).
+    MAX_GUEST_OUTPUT = "KUBEWARDEN_MAX_GUEST_OUTPUT";
+    /// How many host calls an evaluation may make (`--max-host-calls`).
+    MAX_HOST_CALLS = "KUBEWARDEN_MAX_HOST_CALLS";
+    /// How much an evaluation may log (`--max-guest-log`).
+    MAX_GUEST_LOG = "KUBEWARDEN_MAX_GUEST_LOG";
+    /// How many requests may wait (`--max-waiting`).
+    MAX_WAITING = "KUBEWARDEN_MAX_WAITING";
+    /// How many requests for one policy may wait (`--max-waiting-per-policy`).
+    MAX_WAITING_PER_POLICY = "KUBEWARDEN_MAX_WAITING_PER_POLICY";
+    /// How long a request may take (`--request-timeout`).
+    REQUEST_TIMEOUT = "KUBEWARDEN_REQUEST_TIMEOUT";
+    /// How long a server that is told to stop goes on serving (`--shutdown-delay`).
+    SHUTDOWN_DELAY = "KUBEWARDEN_SHUTDOWN_DELAY";
     /// How much is logged: a level, or filter directives (`--log-level`).
     LOG_LEVEL = "KUBEWARDEN_LOG_LEVEL";
     /// How log lines look: text or json (`--log-fmt`).

@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod args;
+pub mod changes;
 pub mod client;
 pub mod clock;
 pub mod dirs;

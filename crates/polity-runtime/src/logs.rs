@@ -30,6 +30,15 @@ pub struct LogArgs {
         global = true
     )]
     pub log_fmt: LogFormat,
+
+    /// No colours in log lines
+    #[arg(
+        long,
+        env = env::NO_COLOR,
+        value_parser = clap::builder::FalseyValueParser::new(),
+        global = true
+    )]
+    pub log_no_color: bool,
 }
 
 /// How log lines look.
@@ -40,7 +49,21 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+    /// Text; exporting traces is not there yet, and a warning says so.
+    Otlp,
 }
+
+/// What debug logs of ours are not lost among.
+const LOUD_DEPENDENCIES: [&str; 8] = [
+    "cranelift_codegen",
+    "h2",
+    "hyper",
+    "hyper_util",
+    "regalloc2",
+    "rustls",
+    "tower",
+    "wasmtime",
+];
 
 /// A level or a list of filter directives that was found to be well-formed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +96,19 @@ impl FromStr for LogFilter {
     }
 }
 
+impl LogFilter {
+    /// A bare level below `info` is meant for us: what libraries say at that level is left out.
+    fn directives(&self) -> String {
+        let mut directives = self.0.clone();
+        if let Ok(LevelFilter::DEBUG | LevelFilter::TRACE) = self.0.parse() {
+            for target in LOUD_DEPENDENCIES {
+                directives.push_str(&format!(",{target}=warn"));
+            }
+        }
+        directives
+    }
+}
+
 /// Somebody else has set up logging in this process.
 #[derive(Debug, thiserror::Error)]
 #[error("logging is already set up")]
@@ -82,23 +118,27 @@ impl LogArgs {
     /// Sets up logging to stderr for the whole process, once. Colours only on a terminal, and
     /// never with `NO_COLOR`.
     pub fn init(&self) -> Result<(), AlreadyInitialised> {
-        let colours = std::io::stderr().is_terminal() && !env::no_color();
+        let colours = std::io::stderr().is_terminal() && !env::no_color() && !self.log_no_color;
         let subscriber = self.subscriber(colours, std::io::stderr);
-        subscriber.try_init().map_err(AlreadyInitialised)
+        subscriber.try_init().map_err(AlreadyInitialised)?;
+        if self.log_fmt == LogFormat::Otlp {
+            tracing::warn!("traces are not exported yet: logging as text");
+        }
+        Ok(())
     }
 
     fn subscriber<W>(&self, colours: bool, writer: W) -> Box<dyn tracing::Subscriber + Send + Sync>
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
-        let filter = EnvFilter::builder().parse_lossy(&self.log_level.0);
+        let filter = EnvFilter::builder().parse_lossy(self.log_level.directives());
         let builder = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(writer)
             .with_ansi(colours);
         match self.log_fmt {
-            LogFormat::Text => Box::new(builder.finish()),
-            LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+            LogFormat::Text | LogFormat::Otlp => Box::new(builder.finish()),
+            LogFormat::Json => Box::new(builder.json().finish()),
         }
     }
 }
@@ -131,10 +171,12 @@ mod tests {
         let args = LogArgs {
             log_level: level.parse().unwrap(),
             log_fmt,
+            log_no_color: false,
         };
         let subscriber = args.subscriber(colours, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!("skipped");
+            tracing::debug!(target: "h2::codec", "a frame");
             tracing::info!(policy = "p", "wave promoted");
         });
         String::from_utf8(captured.0.lock().unwrap().clone()).unwrap()
@@ -162,9 +204,23 @@ mod tests {
 
         let json: serde_json::Value =
             serde_json::from_str(&written("info", LogFormat::Json, false)).unwrap();
-        assert_eq!(json["message"], "wave promoted");
-        assert_eq!(json["policy"], "p");
+        assert_eq!(json["fields"]["message"], "wave promoted");
+        assert_eq!(json["fields"]["policy"], "p");
         assert_eq!(json["level"], "INFO");
+        assert!(json["timestamp"].is_string() && json["target"].is_string());
+    }
+
+    #[test]
+    fn libraries_are_quiet_unless_they_are_named() {
+        for (level, hears_frames) in [
+            ("debug", false),
+            ("trace", false),
+            ("debug,h2=debug", true),
+            ("h2=debug", true),
+        ] {
+            let text = written(level, LogFormat::Text, false);
+            assert_eq!(text.contains("a frame"), hears_frames, "{level}: {text}");
+        }
     }
 
     #[test]

@@ -78,6 +78,25 @@ impl Shutdown {
     }
 }
 
+/// SIGHUPs that come from now on: daemons read their files again. Without this the signal ends the
+/// process.
+///
+/// Must be called within a tokio runtime.
+pub fn hangups() -> io::Result<Hangups> {
+    signal(SignalKind::hangup()).map(Hangups)
+}
+
+/// SIGHUPs, one after the other; those that come close together count once.
+#[derive(Debug)]
+pub struct Hangups(tokio::signal::unix::Signal);
+
+impl Hangups {
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}
+
 async fn next_signal(
     interrupt: &mut tokio::signal::unix::Signal,
     terminate: &mut tokio::signal::unix::Signal,
@@ -350,15 +369,26 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn a_signal_triggers_the_shutdown() {
-        let shutdown = Shutdown::on_signals().unwrap();
+    async fn send_to_ourselves(signal: &str) {
         let own_pid = std::process::id().to_string();
         let sent = tokio::process::Command::new("kill")
-            .args(["-TERM", &own_pid])
+            .args([signal, &own_pid])
             .status()
             .await;
         assert!(sent.unwrap().success());
+    }
+
+    #[tokio::test]
+    async fn a_signal_triggers_the_shutdown() {
+        let shutdown = Shutdown::on_signals().unwrap();
+        send_to_ourselves("-TERM").await;
         shutdown.triggered().await;
+    }
+
+    #[tokio::test]
+    async fn hangups_are_heard() {
+        let mut hangups = hangups().unwrap();
+        send_to_ourselves("-HUP").await;
+        hangups.next().await;
     }
 }

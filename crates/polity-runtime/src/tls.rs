@@ -18,7 +18,8 @@ use rustls::{RootCertStore, ServerConfig};
 
 mod watch;
 
-pub use watch::{ReloadTiming, watch};
+pub use crate::changes::ReloadTiming;
+pub use watch::watch;
 
 /// Makes aws-lc-rs the crypto provider of this process; harmless when done twice. Libraries
 /// that build their own TLS (the Kubernetes client) look for it.

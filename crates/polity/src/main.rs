@@ -1,16 +1,20 @@
 //! The one binary: parses arguments and composes services and commands.
 //!
-//! Called as `kubectl-polity` it is itself, so that `kubectl polity …` works.
+//! Called as `kubectl-polity` it is itself, so that `kubectl polity …` works; called as
+//! `policy-server` it is `polity server`, so that unit files and containers need no other words.
 
 mod apiserver;
 mod banner;
 mod detach;
 mod install;
 mod markdown;
+mod server;
 mod services;
 mod up;
 
+use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -52,6 +56,7 @@ enum Command {
     #[command(flatten)]
     Attachment(attachment::AttachmentCommand),
     Apiserver(apiserver::ApiserverArgs),
+    Server(Box<server::ServerArgs>),
     Template(template::TemplateArgs),
     Version(version::VersionArgs),
     Completion(CompletionArgs),
@@ -71,7 +76,7 @@ struct CompletionArgs {
 
 fn main() -> ExitCode {
     polity_runtime::tls::install_provider();
-    let Cli { command, logs } = match Cli::try_parse() {
+    let Cli { command, logs } = match Cli::try_parse_from(arguments(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
             let wrong = error.use_stderr();
@@ -87,6 +92,18 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error),
     }
+}
+
+/// The command line, with the words that the program's name stands for.
+fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = given.into_iter().collect();
+    let name = arguments
+        .first()
+        .and_then(|program| Path::new(program).file_name());
+    if name.is_some_and(|name| name == "policy-server") {
+        arguments.insert(1, "server".into());
+    }
+    arguments
 }
 
 fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
@@ -108,6 +125,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Up(args) if args.detach => detach::run(&args),
         Command::Up(args) => serve(logs, args.run()),
         Command::Apiserver(args) => serve(logs, args.run()),
+        Command::Server(args) => args.run(logs),
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),
         Command::Doctor(args) => block_on(args.run()),

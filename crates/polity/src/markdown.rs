@@ -12,6 +12,16 @@ pub(crate) fn page(mut root: Command) -> String {
     out
 }
 
+/// The page of one command alone.
+pub(crate) fn page_of(mut root: Command, name: &str) -> String {
+    root.build();
+    let mut out = String::new();
+    if let Some(command) = root.find_subcommand(name) {
+        section(command, &mut vec![root.get_name()], &mut out);
+    }
+    out.trim_start().to_owned()
+}
+
 fn section<'a>(command: &'a Command, path: &mut Vec<&'a str>, out: &mut String) {
     path.push(command.get_name());
     out.push_str(&format!("\n## `{}`\n", path.join(" ")));

@@ -96,8 +96,19 @@ impl Polity {
             .unwrap_or_else(|ended| panic!("polity apiserver ended: {ended:?}"))
     }
 
-    /// Starts a serving command and waits until it says that it is up; `Err` when it ended instead.
+    /// Starts a command that serves an API and waits until it says that it is up; `Err` when it ended instead.
     pub fn start(command: &mut Command) -> Result<Self, Ended> {
+        let kubeconfig = |line: &str| Some(PathBuf::from(line.trim().strip_prefix(UP)?));
+        let (mut polity, kubeconfig) = Self::start_until(command, kubeconfig)?;
+        polity.kubeconfig = kubeconfig;
+        Ok(polity)
+    }
+
+    /// Starts a serving command and waits for the line that says what there is to know; `Err` when it ended instead.
+    pub fn start_until<T>(
+        command: &mut Command,
+        up: impl Fn(&str) -> Option<T>,
+    ) -> Result<(Self, T), Ended> {
         let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -124,9 +135,8 @@ impl Polity {
             match polity.lines.recv_timeout(PATIENCE) {
                 Ok(line) => {
                     polity.hear(&line);
-                    if let Some(path) = line.trim().strip_prefix(UP) {
-                        polity.kubeconfig = PathBuf::from(path);
-                        return Ok(polity);
+                    if let Some(found) = up(&line) {
+                        return Ok((polity, found));
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(polity.wait()),

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::routing::get as on_get;
 use http::Version;
 use polity_pki::{Authority, Issued};
+use polity_runtime::changes::WatchError;
 use polity_runtime::serve::Limits;
 use polity_runtime::tls::{
     ClientAuthMode, ReloadTiming, ServerTls, TlsError, TlsFiles, TlsMaterial, watch,
@@ -146,7 +147,7 @@ fn publish(volume: &Path, generation: &str, certificate: &str, key: &str) {
 struct Watched {
     running: Running,
     client: Client,
-    watching: tokio::task::JoinHandle<Result<(), notify::Error>>,
+    watching: tokio::task::JoinHandle<Result<(), WatchError>>,
     stop_watching: Shutdown,
 }
 

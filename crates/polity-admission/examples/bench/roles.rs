@@ -1,0 +1,117 @@
+//! What the processes do that this program starts: our server, and an echo.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use polity_admission::{
+    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, Standalone, StandaloneOptions,
+    WebhookLimits, runtime_threads,
+};
+use polity_runtime::args::{ClientArgs, LogArgs};
+use polity_runtime::serve::Server;
+use polity_runtime::tls::{ClientAuthMode, ServerTls, TlsFiles};
+use polity_runtime::{Clock, Shutdown};
+
+use crate::servers::Scene;
+
+/// The policy server as `polity server` makes it, with one log line for each request.
+pub(crate) fn serve(folder: &Path) {
+    let logs = LogArgs {
+        log_level: "info".parse().expect("a level"),
+        log_fmt: polity_runtime::logs::LogFormat::Json,
+        log_no_color: true,
+    };
+    logs.init().expect("logs");
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    runtime(runtime_threads(workers)).block_on(async {
+        let server = Standalone::start(options(folder, workers))
+            .await
+            .expect("a start");
+        let shutdown = Shutdown::on_signals().expect("signals");
+        server.run_until(shutdown).await.expect("an end");
+    });
+}
+
+/// Reads a body and answers with what an accepting policy would.
+pub(crate) fn echo(folder: &Path) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    runtime(threads).block_on(async {
+        let address = format!("127.0.0.1:{}", Scene::port(folder, "port"));
+        let mut server = Server::bind(address.parse().expect("an address")).await.expect("a port");
+        if let Some(files) = tls(folder) {
+            let material = files.read().await.expect("a certificate");
+            server = server.with_tls(ServerTls::new(&material).expect("a certificate"));
+        }
+        let echo = tower::service_fn(async |request: Request<Incoming>| {
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            assert!(!body.is_empty() || cfg!(not(debug_assertions)));
+            let answer = Bytes::from_static(br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u","allowed":true,"auditAnnotations":null,"warnings":null}}"#);
+            Ok::<_, Infallible>(Response::new(Full::new(answer)))
+        });
+        server.run(echo, Shutdown::on_signals().expect("signals")).await;
+    });
+}
+
+fn runtime(threads: usize) -> tokio::runtime::Runtime {
+    polity_runtime::tls::install_provider();
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_stack_size(4 << 20)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+fn tls(folder: &Path) -> Option<TlsFiles> {
+    let certificate = folder.join("tls.crt");
+    certificate.exists().then(|| TlsFiles {
+        certificate,
+        key: folder.join("tls.key"),
+        client_authorities: Vec::new(),
+        client_auth: ClientAuthMode::None,
+    })
+}
+
+fn options(folder: &Path, workers: usize) -> StandaloneOptions {
+    let address = |name| {
+        format!("127.0.0.1:{}", Scene::port(folder, name))
+            .parse()
+            .expect("an address")
+    };
+    StandaloneOptions {
+        policies: folder.join("policies.yml"),
+        listen: address("port"),
+        readiness_listen: address("readiness"),
+        tls: tls(folder),
+        engine: EngineOptions::default(),
+        modules: ModuleOptions {
+            store: folder.join("store"),
+            ..ModuleOptions::default()
+        },
+        cluster: ClusterChoice {
+            client: ClientArgs::default(),
+            may_be_missing: true,
+        },
+        policy_timeout: Some(Duration::from_secs(2)),
+        always_accept_namespace: None,
+        limits: WebhookLimits {
+            body: 8 << 20,
+            bodies: 256 << 20,
+            queue: FairLimits {
+                places: workers,
+                waiting: 1024,
+                waiting_per_policy: 256,
+                slow_after: Duration::from_millis(100),
+            },
+            time: Some(Duration::from_secs(30)),
+        },
+        continue_on_errors: false,
+        shutdown_delay: Duration::ZERO,
+        clock: Clock::system(),
+    }
+}

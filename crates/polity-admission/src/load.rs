@@ -1,0 +1,155 @@
+//! From the text of `policies.yml` to a table: modules loaded, settings accepted, all in parallel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use polity_eval::{ConfigError, Environment, InitError, Policy, PolicyConfig, parse_policies};
+use polity_fetch::ModuleUri;
+use polity_host::{LoadedModules, Modules, module_of};
+use tracing::{error, info, warn};
+
+use crate::metrics::ServerMetrics;
+use crate::table::{PolicyTable, Prepared};
+
+/// Why a file cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be understood.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Policies in it are not ready.
+    #[error("{} not ready: {}", count(.0.len()), join(.0))]
+    Policies(Vec<(String, InitError)>),
+}
+
+fn count(n: usize) -> String {
+    match n {
+        1 => "one policy is".to_owned(),
+        n => format!("{n} policies are"),
+    }
+}
+
+fn join(failed: &[(String, InitError)]) -> String {
+    let each: Vec<String> = failed
+        .iter()
+        .map(|(id, error)| match error {
+            // Members carry the name of their group already.
+            InitError::Members(_) => error.to_string(),
+            error => format!("{id}: {error}"),
+        })
+        .collect();
+    each.join("; ")
+}
+
+/// Makes tables. Clones share the modules.
+#[derive(Clone)]
+pub struct Loader {
+    /// Where modules come from.
+    pub modules: Modules,
+    /// What settings are checked in.
+    pub environment: Environment,
+    /// How many modules and policies are worked on at once.
+    pub parallelism: usize,
+    /// Whether a policy that is not ready is served as such, instead of none being served.
+    pub continue_on_errors: bool,
+    /// Where failures are counted.
+    pub metrics: ServerMetrics,
+}
+
+impl Loader {
+    /// Reads the text of a file and makes everything in it ready.
+    pub async fn load(&self, text: &str) -> Result<PolicyTable, LoadError> {
+        let configs = parse_policies(text)?;
+        warn_of_missing_capabilities(&configs);
+        let uris = uris(&configs);
+        let modules = Arc::new(self.modules.load_all(uris, self.parallelism).await);
+        let prepared: Vec<Prepared> = futures::stream::iter(configs)
+            .map(|(id, config)| self.prepare(id, config, modules.clone()))
+            .buffer_unordered(self.parallelism)
+            .collect()
+            .await;
+        let failed = self.failed(&prepared);
+        if !failed.is_empty() && !self.continue_on_errors {
+            return Err(LoadError::Policies(failed));
+        }
+        Ok(PolicyTable::new(prepared))
+    }
+
+    /// Lets go of modules that a new table no longer uses.
+    pub(crate) fn release_unused(&self, table: &PolicyTable) {
+        let policies = table
+            .served()
+            .filter_map(|served| served.policy.as_ref().ok());
+        self.modules.retain(policies.flat_map(Policy::modules));
+    }
+
+    /// Guests look at their settings, so this runs on a thread that may block.
+    async fn prepare(
+        &self,
+        id: String,
+        config: PolicyConfig,
+        modules: Arc<LoadedModules>,
+    ) -> Prepared {
+        let environment = self.environment.clone();
+        let name = id.clone();
+        let prepared = tokio::task::spawn_blocking(move || {
+            let policy = Policy::prepare(&id, &config, &environment, |member, guest| {
+                module_of(&modules, &id, member, guest)
+            });
+            (config, policy)
+        });
+        match prepared.await {
+            Ok((config, policy)) => Prepared {
+                id: name,
+                config,
+                policy,
+            },
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    fn failed(&self, prepared: &[Prepared]) -> Vec<(String, InitError)> {
+        let mut failed: Vec<(String, InitError)> = prepared
+            .iter()
+            .filter_map(|entry| Some((entry.id.clone(), entry.policy.as_ref().err()?.clone())))
+            .collect();
+        failed.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for (policy, reason) in &failed {
+            error!(%policy, %reason, "policy is not ready");
+            self.metrics.not_initialised(policy, &reason.to_string());
+        }
+        if failed.is_empty() {
+            info!(n_policies = prepared.len(), "policies are ready");
+        }
+        failed
+    }
+}
+
+/// Every module that is named; names that are none are found out when their policy is prepared.
+fn uris(configs: &BTreeMap<String, PolicyConfig>) -> BTreeSet<ModuleUri> {
+    configs
+        .values()
+        .flat_map(PolicyConfig::guests)
+        .filter_map(|(_, guest)| guest.module.parse().ok())
+        .collect()
+}
+
+/// One line for all of them: lists of host capabilities are younger than most files.
+fn warn_of_missing_capabilities(configs: &BTreeMap<String, PolicyConfig>) {
+    let policies: Vec<&str> = configs
+        .iter()
+        .filter(|(_, config)| {
+            config
+                .guests()
+                .any(|(_, guest)| guest.capabilities.is_none())
+        })
+        .map(|(id, _)| id.as_str())
+        .collect();
+    if !policies.is_empty() {
+        warn!(
+            policies = policies.join(", "),
+            "policies without hostCapabilities may make every host call; [] would allow none"
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! What the server counts. The first two are those that dashboards know, with their names and labels.
+
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
+use polity_eval::{AdmissionRequest, Evaluation};
+
+use crate::route::Asked;
+use crate::table::{PolicyTable, Served};
+use crate::turnstile::Shed;
+
+/// The instruments of a server.
+#[derive(Debug, Clone)]
+pub struct ServerMetrics {
+    evaluations: Counter<u64>,
+    latency: Histogram<u64>,
+    queue: Histogram<f64>,
+    shed: Counter<u64>,
+    loaded: Gauge<u64>,
+    reloads: Counter<u64>,
+}
+
+impl ServerMetrics {
+    /// Registers the instruments.
+    pub fn new(meter: &Meter) -> Self {
+        Self {
+            evaluations: meter
+                .u64_counter("kubewarden_policy_evaluations")
+                .with_description("Policy evaluations, and policies that could not be initialised.")
+                .build(),
+            latency: meter
+                .u64_histogram("kubewarden_policy_evaluation_latency")
+                .with_unit("ms")
+                .with_description("Time to a verdict, in whole milliseconds.")
+                .build(),
+            queue: meter
+                .f64_histogram("polity_evaluation_queue")
+                .with_unit("s")
+                .with_description("Time that requests waited for an evaluation to start.")
+                .with_boundaries(vec![
+                    0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0,
+                ])
+                .build(),
+            shed: meter
+                .u64_counter("polity_requests_shed")
+                .with_description("Requests answered 503 because there was no room or no time.")
+                .build(),
+            loaded: meter
+                .u64_gauge("polity_loaded_policies")
+                .with_description("Policies in the table, by whether they are ready.")
+                .build(),
+            reloads: meter
+                .u64_counter("polity_policy_reloads")
+                .with_description("Times that the policies were read again, by outcome.")
+                .build(),
+        }
+    }
+
+    /// Counts one evaluation.
+    pub(crate) fn judged(
+        &self,
+        served: &Served,
+        asked: Asked,
+        request: Option<&AdmissionRequest<'_>>,
+        evaluation: &Evaluation,
+        took: Duration,
+    ) {
+        let mut labels = Vec::with_capacity(9);
+        labels.push(KeyValue::new("policy_name", served.id.clone()));
+        labels.push(KeyValue::new("policy_mode", mode(served)));
+        labels.push(KeyValue::new("accepted", evaluation.accepted));
+        labels.push(KeyValue::new("mutated", evaluation.mutated));
+        if let Some(request) = request {
+            let kind = request.request_kind.as_ref().unwrap_or(&request.kind);
+            labels.push(KeyValue::new("resource_kind", kind.kind.to_string()));
+            labels.push(KeyValue::new(
+                "resource_request_operation",
+                request.operation.to_string(),
+            ));
+            labels.push(KeyValue::new(
+                "request_origin",
+                match asked {
+                    Asked::Audit => "audit",
+                    Asked::Validate | Asked::Raw => "validate",
+                },
+            ));
+            if let Some(namespace) = &request.namespace {
+                labels.push(KeyValue::new("resource_namespace", namespace.to_string()));
+            }
+        }
+        if let Some(code) = evaluation.error_code {
+            labels.push(KeyValue::new("error_code", i64::from(code)));
+        }
+        self.evaluations.add(1, &labels);
+        self.latency
+            .record(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), &labels);
+    }
+
+    /// Counts how long somebody waited.
+    pub(crate) fn waited(&self, waited: Duration) {
+        self.queue.record(waited.as_secs_f64(), &[]);
+    }
+
+    /// Counts somebody who was turned away.
+    pub(crate) fn shed(&self, reason: Shed) {
+        self.shed.add(1, &[KeyValue::new("reason", reason.word())]);
+    }
+
+    /// Tells what is served from now on.
+    pub(crate) fn serving(&self, table: &PolicyTable) {
+        let (all, failed) = (table.n_policies() as u64, table.n_failed() as u64);
+        self.loaded
+            .record(all - failed, &[KeyValue::new("state", "ready")]);
+        self.loaded
+            .record(failed, &[KeyValue::new("state", "failed")]);
+    }
+
+    /// Counts a policy that could not be made ready.
+    pub(crate) fn not_initialised(&self, policy: &str, error: &str) {
+        let labels = [
+            KeyValue::new("policy_name", policy.to_owned()),
+            KeyValue::new("initialization_error", error.to_owned()),
+        ];
+        self.evaluations.add(1, &labels);
+    }
+
+    /// Counts a look at a changed file.
+    pub(crate) fn reloaded(&self, outcome: &'static str) {
+        self.reloads.add(1, &[KeyValue::new("outcome", outcome)]);
+    }
+}
+
+fn mode(served: &Served) -> &'static str {
+    match served.mode {
+        polity_eval::Mode::Protect => "protect",
+        polity_eval::Mode::Monitor => "monitor",
+    }
+}

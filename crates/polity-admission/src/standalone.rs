@@ -1,0 +1,464 @@
+//! The server over a file of policies: bind, load, ready; not ready, drain, end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::routing::get;
+use http::StatusCode;
+use polity_eval::{
+    CachedServices, CapabilityRequest, Deadline, Engine, EngineError, EngineOptions, Environment,
+    PolicyConfig, Services, parse_policies,
+};
+use polity_fetch::{Credentials, Fetcher, LocalStore, Sources, SourcesError};
+use polity_host::{Cluster, ClusterLimits, HostServices, Modules, ServicesOptions};
+use polity_runtime::admin::{self, Readiness};
+use polity_runtime::args::ClientArgs;
+use polity_runtime::changes::ReloadTiming;
+use polity_runtime::client::{self, ConnectError};
+use polity_runtime::metrics::{Metrics, MetricsError};
+use polity_runtime::serve::{BindError, Limits, Server};
+use polity_runtime::shutdown::{self, TaskEnd};
+use polity_runtime::tls::{self, ServerTls, TlsError, TlsFiles};
+use polity_runtime::{Clock, Shutdown, Tasks};
+use tracing::{debug, info, warn};
+
+use crate::load::{LoadError, Loader};
+use crate::metrics::ServerMetrics;
+use crate::reload::Follower;
+use crate::table::PolicyTable;
+use crate::turnstile::off_the_worker;
+use crate::webhook::{Webhook, WebhookLimits, WebhookOptions};
+
+/// How long requests in flight may take after the server stopped listening.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How long a cluster may take to say that it is there.
+const CLUSTER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many threads the runtime of a server needs. Evaluations run on them, so there are two more than
+/// evaluations: whatever guests do, connections are served.
+pub fn runtime_threads(workers: usize) -> usize {
+    workers + 2
+}
+
+/// Everything a server is told.
+#[derive(Debug, Clone)]
+pub struct StandaloneOptions {
+    /// The file with the policies.
+    pub policies: PathBuf,
+    /// Where requests come in.
+    pub listen: SocketAddr,
+    /// Where readiness, liveness and metrics are told.
+    pub readiness_listen: SocketAddr,
+    /// Without: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Limits of guests.
+    pub engine: EngineOptions,
+    /// Where modules come from and are kept.
+    pub modules: ModuleOptions,
+    /// The cluster that policies may ask about.
+    pub cluster: ClusterChoice,
+    /// How long an evaluation may take; `None`: nothing is limited in time.
+    pub policy_timeout: Option<Duration>,
+    /// Requests for this namespace are let through unseen.
+    pub always_accept_namespace: Option<String>,
+    /// What requests may take.
+    pub limits: WebhookLimits,
+    /// Whether policies that are not ready are served as such.
+    pub continue_on_errors: bool,
+    /// How long to go on serving after the order to stop, while callers learn of it.
+    pub shutdown_delay: Duration,
+    /// What time it is.
+    pub clock: Clock,
+}
+
+/// Where modules come from and are kept.
+#[derive(Debug, Clone, Default)]
+pub struct ModuleOptions {
+    /// The directory they are kept in, compiled code included.
+    pub store: PathBuf,
+    /// `sources.yml`.
+    pub sources: Option<PathBuf>,
+    /// The directory with the docker `config.json`.
+    pub docker_config: Option<PathBuf>,
+}
+
+impl ModuleOptions {
+    fn fetcher(self, max_module: usize) -> Result<Fetcher, SourcesError> {
+        let Self {
+            store,
+            sources,
+            docker_config,
+        } = self;
+        Ok(Fetcher {
+            sources: sources
+                .map(|path| Sources::load(&path))
+                .transpose()?
+                .unwrap_or_default(),
+            credentials: docker_config
+                .map(|directory| Credentials::from_directory(&directory))
+                .unwrap_or_default(),
+            store: LocalStore::new(store),
+            limits: polity_fetch::Limits {
+                module_bytes: max_module as u64,
+                ..polity_fetch::Limits::default()
+            },
+        })
+    }
+}
+
+/// Which cluster, and whether it must be there.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterChoice {
+    /// How it is found.
+    pub client: ClientArgs,
+    /// Whether policies that read it are served without it.
+    pub may_be_missing: bool,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StandaloneError {
+    /// The file cannot be read.
+    #[error("reading {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The file cannot be served.
+    #[error("serving {}", path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        error: LoadError,
+    },
+    /// `sources.yml` cannot be used.
+    #[error(transparent)]
+    Sources(#[from] SourcesError),
+    /// The certificate cannot be used.
+    #[error("setting up TLS")]
+    Tls(#[from] TlsError),
+    /// A port is taken.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The Wasm engine cannot be made.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Metrics cannot be set up.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// Signals cannot be heard.
+    #[error("listening to signals")]
+    Signals(#[source] std::io::Error),
+    /// Policies read the cluster, and it is not known where it is.
+    #[error("policies in the file read the cluster")]
+    NoCluster(#[source] ConnectError),
+    /// Policies read the cluster, and it does not answer.
+    #[error("policies in the file read the cluster, and it does not answer: {reason}")]
+    ClusterSilent {
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// A server that serves.
+#[derive(Debug)]
+pub struct Standalone {
+    address: SocketAddr,
+    readiness_address: SocketAddr,
+    readiness: Readiness,
+    serving: Tasks,
+    admin: Tasks,
+    shutdown_delay: Duration,
+    clock: Clock,
+}
+
+impl Standalone {
+    /// Starts: when this returns, requests are answered.
+    pub async fn start(options: StandaloneOptions) -> Result<Self, StandaloneError> {
+        let (serving, admin) = (Tasks::new(Shutdown::new()), Tasks::new(Shutdown::new()));
+        let started = start(options, serving.clone(), admin.clone()).await;
+        if started.is_err() {
+            serving.shutdown().trigger();
+            admin.shutdown().trigger();
+        }
+        started
+    }
+
+    /// Where requests come in.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where readiness, liveness and metrics are told.
+    pub fn readiness_address(&self) -> SocketAddr {
+        self.readiness_address
+    }
+
+    /// Serves until the shutdown, then: not ready, goes on for a while, finishes what runs, ends.
+    /// Answers what went wrong first, if anything did.
+    pub async fn run_until(self, shutdown: Shutdown) -> Result<(), TaskEnd> {
+        let failed = self.serving.shutdown().clone();
+        let stopping = failed.run_until(shutdown.triggered()).await;
+        self.readiness.drain();
+        if stopping.is_some() {
+            info!(delay = ?self.shutdown_delay, "not ready any more, serving on for a while");
+            failed
+                .run_until(self.clock.sleep(self.shutdown_delay))
+                .await;
+        }
+        failed.trigger();
+        let mut ends = self
+            .serving
+            .finish(&self.clock, DRAIN + Duration::from_secs(2))
+            .await;
+        self.admin.shutdown().trigger();
+        ends.extend(self.admin.finish(&self.clock, Duration::from_secs(2)).await);
+        info!("stopped");
+        ends.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+async fn start(
+    options: StandaloneOptions,
+    serving: Tasks,
+    admin_tasks: Tasks,
+) -> Result<Standalone, StandaloneError> {
+    let StandaloneOptions {
+        policies: path,
+        listen,
+        readiness_listen,
+        tls,
+        engine,
+        modules,
+        cluster,
+        policy_timeout,
+        always_accept_namespace,
+        limits,
+        continue_on_errors,
+        shutdown_delay,
+        clock,
+    } = options;
+    let text = read(&path).await?;
+    let fetcher = modules.fetcher(engine.limits.module_size)?;
+    let server = Server::bind(listen).await?.with_limits(Limits {
+        drain_timeout: DRAIN,
+        ..Limits::default()
+    });
+    let server = follow_certificate(server, tls, &serving, &clock).await?;
+    let metrics = Metrics::new()?;
+    let readiness = Readiness::new();
+    let part = readiness.part("policies", "loading");
+    let admin_server = Server::bind(readiness_listen).await?;
+    let readiness_address = admin_server.address();
+    let router = admin::router(readiness.clone(), metrics.clone()).merge(probe(readiness.clone()));
+    run_server(&admin_tasks, "admin port", admin_server, router);
+
+    let cluster = find_cluster(cluster, needs_cluster(&text), &clock).await?;
+    let services = HostServices::new(ServicesOptions {
+        cluster,
+        fetcher: fetcher.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        clock: clock.clone(),
+    });
+    let environment = Environment {
+        default_timeout: policy_timeout,
+        timeouts: policy_timeout.is_some(),
+        always_accept_namespace,
+        ..Environment::new(Arc::new(CachedServices::new(OffTheWorker(services))))
+    };
+    let server_metrics = ServerMetrics::new(&metrics.meter("kubewarden"));
+    let loader = Loader {
+        modules: Modules::new(Engine::new(&engine)?, fetcher),
+        environment: environment.clone(),
+        parallelism: limits.queue.places.max(2),
+        continue_on_errors,
+        metrics: server_metrics.clone(),
+    };
+    let loaded = loader.load(&text).await;
+    let loaded = loaded.map_err(|error| StandaloneError::Load {
+        path: path.clone(),
+        error,
+    })?;
+    server_metrics.serving(&loaded);
+    let (n_policies, n_failed) = (loaded.n_policies(), loaded.n_failed());
+    let table = Arc::new(ArcSwap::from_pointee(loaded));
+
+    let address = server.address();
+    let webhook = Webhook::new(WebhookOptions {
+        environment,
+        table: table.clone(),
+        limits,
+        metrics: server_metrics,
+        clock: clock.clone(),
+    });
+    run_server(&serving, "webhook", server, webhook);
+    follow_file(path, text, loader, table, &serving, &clock)?;
+    part.ready("loaded");
+    info!(%address, readiness = %readiness_address, n_policies, n_failed, "serving");
+    Ok(Standalone {
+        address,
+        readiness_address,
+        readiness,
+        serving,
+        admin: admin_tasks,
+        shutdown_delay,
+        clock,
+    })
+}
+
+async fn read(path: &PathBuf) -> Result<String, StandaloneError> {
+    tokio::fs::read_to_string(path)
+        .await
+        .map_err(|error| StandaloneError::Read {
+            path: path.clone(),
+            error,
+        })
+}
+
+/// Encrypts, if there are files to do it with, and keeps up with them.
+async fn follow_certificate(
+    server: Server,
+    files: Option<TlsFiles>,
+    tasks: &Tasks,
+    clock: &Clock,
+) -> Result<Server, StandaloneError> {
+    let Some(files) = files else {
+        warn!("no certificate: requests come in plain HTTP");
+        return Ok(server);
+    };
+    let material = files.read().await?;
+    let tls = ServerTls::new(&material)?;
+    let watch = tls::watch(
+        files,
+        material,
+        tls.clone(),
+        ReloadTiming::default(),
+        clock.clone(),
+        tasks.shutdown().clone(),
+    );
+    tasks.spawn("certificate files", watch);
+    Ok(server.with_tls(tls))
+}
+
+fn follow_file(
+    path: PathBuf,
+    current: String,
+    loader: Loader,
+    table: Arc<ArcSwap<PolicyTable>>,
+    tasks: &Tasks,
+    clock: &Clock,
+) -> Result<(), StandaloneError> {
+    let hangups = shutdown::hangups().map_err(StandaloneError::Signals)?;
+    let follower = Follower {
+        path,
+        current,
+        loader,
+        table,
+    };
+    tasks.spawn(
+        "policies file",
+        follower.run(
+            hangups,
+            ReloadTiming::default(),
+            clock.clone(),
+            tasks.shutdown().clone(),
+        ),
+    );
+    Ok(())
+}
+
+fn run_server<S, B>(tasks: &Tasks, name: &'static str, server: Server, service: S)
+where
+    S: tower::Service<http::Request<hyper::body::Incoming>, Response = http::Response<B>>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let shutdown = tasks.shutdown().clone();
+    tasks.spawn(name, async move {
+        server.run(service, shutdown).await;
+        Ok::<_, Infallible>(())
+    });
+}
+
+/// `/readiness`, as probes of existing installations ask for it: a code and nothing else.
+fn probe(readiness: Readiness) -> Router {
+    let code = move || {
+        let is_ready = readiness.is_ready();
+        async move {
+            match is_ready {
+                true => StatusCode::OK,
+                false => StatusCode::SERVICE_UNAVAILABLE,
+            }
+        }
+    };
+    Router::new().route("/readiness", get(code))
+}
+
+/// Whether a policy was granted a look at the cluster. What cannot be parsed is told of later.
+fn needs_cluster(text: &str) -> bool {
+    parse_policies(text).is_ok_and(|configs| {
+        configs
+            .values()
+            .flat_map(PolicyConfig::guests)
+            .any(|(_, guest)| !guest.resources.is_empty())
+    })
+}
+
+/// The cluster that policies ask about. Nobody is asked anything unless a policy reads it.
+async fn find_cluster(
+    choice: ClusterChoice,
+    is_needed: bool,
+    clock: &Clock,
+) -> Result<Option<Cluster>, StandaloneError> {
+    let client = match client::connect(&choice.client).await {
+        Ok(client) => client,
+        Err(error) if is_needed && !choice.may_be_missing => {
+            return Err(StandaloneError::NoCluster(error));
+        }
+        Err(error) => {
+            debug!(error = &error as &dyn std::error::Error, "no cluster");
+            return Ok(None);
+        }
+    };
+    if is_needed {
+        let answer = tokio::select! {
+            answer = client.apiserver_version() => answer.map(drop).map_err(|error| error.to_string()),
+            () = clock.sleep(CLUSTER_PATIENCE) => Err("no answer in time".to_owned()),
+        };
+        match answer {
+            Ok(()) => {}
+            Err(reason) if choice.may_be_missing => {
+                warn!(%reason, "the cluster does not answer, policies that read it will not get far");
+            }
+            Err(reason) => return Err(StandaloneError::ClusterSilent { reason }),
+        }
+    }
+    let cluster = Cluster::new(client, ClusterLimits::default(), clock.clone());
+    Ok(Some(cluster))
+}
+
+/// Host calls wait for others. Evaluations run on the runtime's threads, which must not wait: they
+/// hand over what else they have to do first.
+struct OffTheWorker<S>(S);
+
+impl<S: Services> Services for OffTheWorker<S> {
+    fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String> {
+        off_the_worker(|| self.0.call(request, deadline))
+    }
+}

@@ -1,0 +1,57 @@
+//! How long a request may take: what its caller says, less a margin to be heard in time.
+
+use std::time::Duration;
+
+use polity_eval::Deadline;
+
+/// The most that is kept back from what the caller allows.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// The deadline of a request that begins now. `limit` is the server's own; `None`: none.
+pub(crate) fn deadline(limit: Option<Duration>, query: Option<&str>) -> Deadline {
+    let Some(limit) = limit else {
+        return Deadline::NEVER;
+    };
+    let asked = query.and_then(asked).unwrap_or(limit).min(limit);
+    Deadline::after(asked.saturating_sub((asked / 10).min(MARGIN)))
+}
+
+/// What an API server says in `?timeout=`.
+fn asked(query: &str) -> Option<Duration> {
+    let value = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("timeout="))?;
+    // The micro sign is not ASCII, and so encoded.
+    let value = value.replace("%C2%B5", "u");
+    let duration = polity_core::duration::parse(&value).ok()?;
+    duration
+        .try_into()
+        .ok()
+        .filter(|duration: &Duration| !duration.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shorter_limit_counts_less_a_margin() {
+        let second = Duration::from_secs(1);
+        for (limit, query, expected) in [
+            (Some(30), None, Some(29_500)),
+            (Some(30), Some("timeout=10s"), Some(9_500)),
+            (Some(30), Some("a=b&timeout=2s"), Some(1_800)),
+            (Some(30), Some("timeout=2m"), Some(29_500)),
+            (Some(30), Some("timeout=0s"), Some(29_500)),
+            (Some(30), Some("timeout=9.998s"), Some(9_498)),
+            (Some(30), Some("timeout=500000%C2%B5s"), Some(450)),
+            (Some(30), Some("timeout=-1s"), Some(29_500)),
+            (Some(30), Some("timeout=soon"), Some(29_500)),
+            (None, Some("timeout=2s"), None),
+        ] {
+            let deadline = deadline(limit.map(|seconds| seconds * second), query);
+            let limit = deadline.limit().map(|limit| limit.as_millis());
+            assert_eq!(limit, expected, "{query:?}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The way to an evaluation: waits for a place in the fair queue, and gives it back.
+//!
+//! A request is evaluated on the thread that serves its connection: handing it to another thread and
+//! the answer back would cost more than a small guest. So a place is a right to run, not a thread.
+//! Whoever leaves hands its place to the next in the queue, whose task then runs on the same thread.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use polity_eval::Deadline;
+use polity_runtime::{Clock, Moment};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
+
+use crate::fair::{Admitted, Entered, FairLimits, FairQueue, Full, Pace, Ticket};
+
+/// Why a request is not evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shed {
+    /// Too many requests for this policy wait.
+    PolicyQueue,
+    /// Too many requests wait.
+    Queue,
+    /// Its time ran out while it waited.
+    Deadline,
+    /// Too many bytes of requests are in memory.
+    Memory,
+}
+
+impl Shed {
+    /// A word for metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::PolicyQueue => "policy_queue",
+            Self::Queue => "queue",
+            Self::Deadline => "deadline",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// A sentence for the caller.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::PolicyQueue => "too many requests for this policy are waiting, ask again",
+            Self::Queue => "too many requests are waiting, ask again",
+            Self::Deadline => "no evaluation could start in time, ask again",
+            Self::Memory => "too many large requests at once, ask again",
+        }
+    }
+}
+
+/// A handle on the queue. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Turnstile(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    queue: Mutex<FairQueue<oneshot::Sender<Pass>>>,
+    clock: Clock,
+}
+
+/// A place; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    turnstile: Turnstile,
+    policy: Arc<str>,
+    pace: Pace,
+    since: Moment,
+}
+
+impl Turnstile {
+    pub(crate) fn new(limits: FairLimits, clock: Clock) -> Self {
+        Self(Arc::new(Inner {
+            queue: Mutex::new(FairQueue::new(limits)),
+            clock,
+        }))
+    }
+
+    /// Waits for a place, at most until the deadline.
+    pub(crate) async fn enter(&self, policy: &Arc<str>, deadline: Deadline) -> Result<Pass, Shed> {
+        let mut granted = None;
+        let entered = self.queue(|queue| {
+            queue.enter(policy, || {
+                let (grant, wait) = oneshot::channel();
+                granted = Some(wait);
+                grant
+            })
+        });
+        match (entered, granted) {
+            (Entered::Now(pace), _) => Ok(self.pass(policy.clone(), pace)),
+            (Entered::Refused(Full::Policy), _) => Err(Shed::PolicyQueue),
+            (Entered::Refused(Full::Everyone), _) => Err(Shed::Queue),
+            (Entered::Wait(ticket), Some(granted)) => {
+                self.wait(policy, ticket, granted, deadline).await
+            }
+            (Entered::Wait(_), None) => Err(Shed::Queue),
+        }
+    }
+
+    async fn wait(
+        &self,
+        policy: &Arc<str>,
+        ticket: Ticket,
+        granted: oneshot::Receiver<Pass>,
+        deadline: Deadline,
+    ) -> Result<Pass, Shed> {
+        // Also when the client goes away and this future is dropped.
+        let _place = Place {
+            turnstile: self,
+            policy,
+            ticket,
+        };
+        let too_late = async {
+            match deadline.remaining() {
+                Some(left) => self.0.clock.sleep(left).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            pass = granted => pass.map(Pass::starting_now).map_err(|_| Shed::Queue),
+            () = too_late => Err(Shed::Deadline),
+        }
+    }
+
+    fn pass(&self, policy: Arc<str>, pace: Pace) -> Pass {
+        Pass {
+            since: self.0.clock.moment(),
+            turnstile: self.clone(),
+            policy,
+            pace,
+        }
+    }
+
+    fn release(&self, policy: &Arc<str>, pace: Pace, took: Duration) {
+        let admitted = self.queue(|queue| queue.leave(policy, pace, took));
+        for Admitted {
+            policy,
+            pace,
+            waiter,
+        } in admitted
+        {
+            // A waiter that is gone drops its pass, which goes to the next one.
+            drop(waiter.send(self.pass(policy, pace)));
+        }
+    }
+
+    fn queue<T>(&self, edit: impl FnOnce(&mut FairQueue<oneshot::Sender<Pass>>) -> T) -> T {
+        // Nothing panics while it holds the lock; if it did, the queue would still be whole.
+        edit(&mut self.0.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Pass {
+    /// Runs an evaluation here and now. A policy that is known to be slow makes the runtime move the
+    /// other tasks of this thread elsewhere first.
+    pub(crate) fn run<T>(&self, evaluate: impl FnOnce() -> T) -> T {
+        match self.pace {
+            Pace::Quick => evaluate(),
+            Pace::Slow => off_the_worker(evaluate),
+        }
+    }
+
+    /// Waiting is over: what is measured from here on is the evaluation.
+    fn starting_now(mut self) -> Self {
+        self.since = self.turnstile.0.clock.moment();
+        self
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let took = self.turnstile.0.clock.moment().since(self.since);
+        self.turnstile.release(&self.policy, self.pace, took);
+    }
+}
+
+/// Somebody in the queue.
+struct Place<'a> {
+    turnstile: &'a Turnstile,
+    policy: &'a Arc<str>,
+    ticket: Ticket,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let grant = self
+            .turnstile
+            .queue(|queue| queue.give_up(self.policy, self.ticket));
+        drop(grant);
+    }
+}
+
+/// Runs what may block for long, without holding up what else waits for this thread.
+pub(crate) fn off_the_worker<T>(run: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+        _ => run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(5);
+
+    fn turnstile(waiting: usize) -> (Clock, Turnstile) {
+        let clock = Clock::manual(Timestamp::UNIX_EPOCH);
+        let limits = FairLimits {
+            places: 1,
+            waiting,
+            waiting_per_policy: waiting,
+            slow_after: Duration::from_millis(100),
+        };
+        (clock.clone(), Turnstile::new(limits, clock))
+    }
+
+    fn policy(name: &str) -> Arc<str> {
+        name.into()
+    }
+
+    #[tokio::test]
+    async fn a_place_goes_from_one_to_the_next() {
+        let (_, turnstile) = turnstile(2);
+        let first = turnstile
+            .enter(&policy("a"), Deadline::NEVER)
+            .await
+            .unwrap();
+        let waiting = tokio::spawn({
+            let turnstile = turnstile.clone();
+            async move { turnstile.enter(&policy("b"), Deadline::NEVER).await }
+        });
+        until(|| turnstile.queue(|queue| queue.waiting()) == 1).await;
+        drop(first);
+        let second = waiting.await.unwrap().unwrap();
+        assert_eq!(&*second.policy, "b");
+        assert_eq!(turnstile.queue(|queue| queue.running()), 1);
+        drop(second);
+        assert_eq!(turnstile.queue(|queue| queue.running()), 0);
+    }
+
+    #[tokio::test]
+    async fn whoever_does_not_fit_is_shed() {
+        let (_, turnstile) = turnstile(0);
+        let _first = turnstile
+            .enter(&policy("a"), Deadline::NEVER)
+            .await
+            .unwrap();
+        let refused = turnstile.enter(&policy("a"), Deadline::NEVER).await;
+        assert_eq!(refused.unwrap_err(), Shed::Queue);
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_the_deadline() {
+        let (clock, turnstile) = turnstile(1);
+        let _first = turnstile
+            .enter(&policy("a"), Deadline::NEVER)
+            .await
+            .unwrap();
+        let waiting = tokio::spawn({
+            let turnstile = turnstile.clone();
+            async move { turnstile.enter(&policy("a"), Deadline::after(WAIT)).await }
+        });
+        clock.wait_for_sleepers(1).await;
+        clock.advance(WAIT);
+        assert_eq!(waiting.await.unwrap().unwrap_err(), Shed::Deadline);
+        assert_eq!(turnstile.queue(|queue| queue.waiting()), 0);
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_leaves_neither_a_place_nor_a_hole() {
+        let (_, turnstile) = turnstile(2);
+        let first = turnstile
+            .enter(&policy("a"), Deadline::NEVER)
+            .await
+            .unwrap();
+        let enter = |name: &'static str| {
+            let turnstile = turnstile.clone();
+            tokio::spawn(async move { turnstile.enter(&policy(name), Deadline::NEVER).await })
+        };
+        let gone = enter("b");
+        until(|| turnstile.queue(|queue| queue.waiting()) == 1).await;
+        let stays = enter("c");
+        until(|| turnstile.queue(|queue| queue.waiting()) == 2).await;
+        gone.abort();
+        assert!(gone.await.unwrap_err().is_cancelled());
+        assert_eq!(turnstile.queue(|queue| queue.waiting()), 1);
+        drop(first);
+        assert_eq!(&*stays.await.unwrap().unwrap().policy, "c");
+    }
+
+    #[tokio::test]
+    async fn a_grant_that_nobody_takes_goes_on() {
+        let (_, turnstile) = turnstile(2);
+        let first = turnstile
+            .enter(&policy("a"), Deadline::NEVER)
+            .await
+            .unwrap();
+        let (b, c) = (policy("b"), policy("c"));
+        let mut gone = Box::pin(turnstile.enter(&b, Deadline::NEVER));
+        assert!(futures::poll!(gone.as_mut()).is_pending());
+        let mut stays = Box::pin(turnstile.enter(&c, Deadline::NEVER));
+        assert!(futures::poll!(stays.as_mut()).is_pending());
+        // Granted to the first of them, who is dropped before it looks.
+        drop(first);
+        drop(gone);
+        assert_eq!(&*stays.await.unwrap().policy, "c");
+    }
+
+    async fn until(mut holds: impl FnMut() -> bool) {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A whole server in this process: files in, verdicts out, changes followed.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use polity_admission::{
+    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, Standalone, StandaloneError,
+    StandaloneOptions, WebhookLimits,
+};
+use polity_runtime::args::ClientArgs;
+use polity_runtime::{Clock, Shutdown};
+
+use crate::support::{answering, request, review};
+
+/// Writes a guest as a module file, with the section that says what it is.
+fn write_guest(folder: &Path, name: &str, text: &str) -> String {
+    let metadata = br#"{"protocolVersion":"v1","rules":[],"mutating":false}"#;
+    let section = b"io.kubewarden.metadata";
+    let mut content = vec![section.len() as u8];
+    content.extend_from_slice(section);
+    content.extend_from_slice(metadata);
+    let mut module = wat::parse_str(text).unwrap();
+    module.extend([0, content.len() as u8]);
+    assert!(content.len() < 128, "one byte holds the length");
+    module.extend(content);
+    let path = folder.join(name);
+    fs::write(&path, module).unwrap();
+    format!("file://{}", path.display())
+}
+
+fn options(folder: &Path) -> StandaloneOptions {
+    let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    StandaloneOptions {
+        policies: folder.join("policies.yml"),
+        listen: local,
+        readiness_listen: local,
+        tls: None,
+        engine: EngineOptions::default(),
+        modules: ModuleOptions {
+            store: folder.join("store"),
+            ..ModuleOptions::default()
+        },
+        cluster: ClusterChoice {
+            client: ClientArgs {
+                kubeconfig: Some(folder.join("none")),
+                ..ClientArgs::default()
+            },
+            may_be_missing: false,
+        },
+        policy_timeout: Some(Duration::from_secs(2)),
+        always_accept_namespace: None,
+        limits: WebhookLimits {
+            body: 8 << 20,
+            bodies: 64 << 20,
+            queue: FairLimits {
+                places: 2,
+                waiting: 256,
+                waiting_per_policy: 256,
+                slow_after: Duration::from_millis(100),
+            },
+            time: Some(Duration::from_secs(30)),
+        },
+        continue_on_errors: false,
+        shutdown_delay: Duration::ZERO,
+        clock: Clock::system(),
+    }
+}
+
+struct Browser(Client<HttpConnector, Full<bytes::Bytes>>);
+
+impl Browser {
+    fn new() -> Self {
+        Self(Client::builder(TokioExecutor::new()).build_http())
+    }
+
+    /// Status and body.
+    async fn send(&self, address: SocketAddr, path: &str, body: &str) -> (u16, String) {
+        let url = format!("http://{address}{path}");
+        let method = if body.is_empty() { "GET" } else { "POST" };
+        let request = request(method.parse().unwrap(), &url, body.to_owned());
+        let response = self.0.request(request).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    async fn allowed(&self, address: SocketAddr, policy: &str) -> (u16, Option<bool>) {
+        let path = format!("/validate/{policy}");
+        let (status, text) = self.send(address, &path, &review("")).await;
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        (status, json["response"]["allowed"].as_bool())
+    }
+
+    async fn until(&self, address: SocketAddr, policy: &str, expected: (u16, Option<bool>)) {
+        let seen = async {
+            while self.allowed(address, policy).await != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), seen)
+            .await
+            .unwrap_or_else(|_| panic!("{policy} never became {expected:?}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_changed_file_is_served_and_a_broken_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let yes = write_guest(
+        folder.path(),
+        "yes.wasm",
+        &answering(r#"{"accepted":true}"#),
+    );
+    let no = write_guest(
+        folder.path(),
+        "no.wasm",
+        &answering(r#"{"accepted":false}"#),
+    );
+    let file = folder.path().join("policies.yml");
+    let write = |text: String| fs::write(&file, text).unwrap();
+    write(format!("p: {{module: '{yes}'}}"));
+
+    let server = Standalone::start(options(folder.path())).await.unwrap();
+    let (address, admin) = (server.address(), server.readiness_address());
+    let shutdown = Shutdown::new();
+    let running = tokio::spawn(server.run_until(shutdown.clone()));
+    let browser = Browser::new();
+    assert_eq!(browser.allowed(address, "p").await, (200, Some(true)));
+    assert_eq!(
+        browser.send(admin, "/readiness", "").await,
+        (200, String::new())
+    );
+    assert_eq!(browser.send(admin, "/ready", "").await.0, 200);
+
+    write(format!("p: {{module: '{no}'}}\nq: {{module: '{yes}'}}"));
+    browser.until(address, "q", (200, Some(true))).await;
+    assert_eq!(browser.allowed(address, "p").await, (200, Some(false)));
+
+    // Not YAML, a module that is not there, then a good one again.
+    write("{{".to_owned());
+    until_metric(
+        &browser,
+        admin,
+        "polity_policy_reloads_total{outcome=\"refused\"} 1",
+    )
+    .await;
+    write("p: {module: 'file:///no/such.wasm'}".to_owned());
+    until_metric(
+        &browser,
+        admin,
+        "polity_policy_reloads_total{outcome=\"refused\"} 2",
+    )
+    .await;
+    assert_eq!(browser.allowed(address, "q").await, (200, Some(true)));
+    write(format!("p: {{module: '{yes}'}}"));
+    browser.until(address, "q", (404, None)).await;
+    assert_eq!(browser.allowed(address, "p").await, (200, Some(true)));
+
+    shutdown.trigger();
+    running.await.unwrap().unwrap();
+}
+
+async fn until_metric(browser: &Browser, admin: SocketAddr, line: &str) {
+    let seen = async {
+        loop {
+            let (_, text) = browser.send(admin, "/metrics", "").await;
+            if text.lines().any(|found| found == line) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), seen)
+        .await
+        .unwrap_or_else(|_| panic!("{line} never came"));
+}
+
+#[tokio::test]
+async fn a_bad_start_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = async |text: &str| {
+        fs::write(folder.path().join("policies.yml"), text).unwrap();
+        let error = Standalone::start(options(folder.path())).await.unwrap_err();
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        (error, cause.unwrap_or_default())
+    };
+    let (_, cause) = start("a: {module: 'file:///no/a.wasm'}\nb: {module: 'ftp://b'}").await;
+    assert!(
+        cause.starts_with("2 policies are not ready: a: Error while downloading policy 'a' from file:///no/a.wasm: ")
+            && cause.contains("; b: Error while downloading policy 'b' from ftp://b: "),
+        "{cause}"
+    );
+    let (_, cause) = start("a: {settings: {}}").await;
+    assert!(cause.starts_with("policy a: needs either"), "{cause}");
+    let (error, _) = start(
+        "a: {module: 'file:///no/a.wasm', contextAwareResources: [{apiVersion: v1, kind: Pod}]}",
+    )
+    .await;
+    assert!(matches!(error, StandaloneError::NoCluster(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn with_continue_on_errors_the_rest_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let yes = write_guest(
+        folder.path(),
+        "yes.wasm",
+        &answering(r#"{"accepted":true}"#),
+    );
+    let text = format!("p: {{module: '{yes}'}}\nbroken: {{module: 'file:///no/such.wasm'}}");
+    fs::write(folder.path().join("policies.yml"), text).unwrap();
+    let options = StandaloneOptions {
+        continue_on_errors: true,
+        ..options(folder.path())
+    };
+    let server = Standalone::start(options).await.unwrap();
+    let (address, admin) = (server.address(), server.readiness_address());
+    let browser = Browser::new();
+    assert_eq!(browser.allowed(address, "p").await, (200, Some(true)));
+    assert_eq!(browser.allowed(address, "broken").await, (200, Some(false)));
+    let (_, metrics) = browser.send(admin, "/metrics", "").await;
+    for part in [
+        r#"policy_name="broken""#,
+        "initialization_error=\"Error while downloading policy 'broken' from file:///no/such.wasm: ",
+        "polity_loaded_policies{state=\"failed\"} 1",
+    ] {
+        assert!(metrics.contains(part), "{part}\nis not in\n{metrics}");
+    }
+    let shutdown = Shutdown::new();
+    shutdown.trigger();
+    server.run_until(shutdown).await.unwrap();
+}

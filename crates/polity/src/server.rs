@@ -1,0 +1,391 @@
+//! `polity server`: the policy server, with the flags and variables that existing installations use.
+
+mod daemon;
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+use polity_admission::{
+    ClusterChoice, EngineOptions, FairLimits, GuestLimits, ModuleOptions, Standalone,
+    StandaloneOptions, WebhookLimits, runtime_threads,
+};
+use polity_cli::exit::Exit;
+use polity_runtime::args::{ByteSize, ClientArgs, HumanDuration, TlsArgs};
+use polity_runtime::logs::LogArgs;
+use polity_runtime::{Clock, Shutdown, dirs, env};
+
+/// An evaluation that takes longer makes its policy give way to the others.
+const SLOW_AFTER: Duration = Duration::from_millis(100);
+/// The stack of a thread beyond what its guest may take.
+const HOST_STACK: usize = 3 << 20;
+
+/// Run a policy server: admission reviews in, verdicts of Wasm policies out
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  polity server --standalone --policies policies.yml\n  polity server --standalone --policies policies.yml --cert-file tls.crt --key-file tls.key --port 8443\n  kill -HUP PID                   read the policies again; so does a change of the file\n  polity server docs --output policy-server.md\n\nA link to this program that is called policy-server is this command."
+)]
+pub(crate) struct ServerArgs {
+    #[command(subcommand)]
+    command: Option<ServerCommand>,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
+    #[command(flatten)]
+    policies: PolicyArgs,
+    #[command(flatten)]
+    modules: ModuleArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    daemon: daemon::DaemonArgs,
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    refused: RefusedArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ServerCommand {
+    /// Write the reference of all flags as Markdown
+    Docs {
+        /// The file to write
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Network")]
+struct ListenArgs {
+    /// The address to listen on
+    #[arg(long, env = env::BIND_ADDRESS, value_name = "ADDRESS", default_value = "0.0.0.0")]
+    addr: IpAddr,
+    /// The port for requests; 0 takes a free one
+    #[arg(long, env = env::PORT, value_name = "PORT", default_value_t = 3000)]
+    port: u16,
+    /// The port of /readiness, /ready, /live and /metrics, always plain HTTP
+    #[arg(long, env = env::READINESS_PROBE_PORT, value_name = "PORT", default_value_t = 8081)]
+    readiness_probe_port: u16,
+    /// How long to go on serving after SIGTERM, while callers learn that we stop
+    #[arg(long, env = env::SHUTDOWN_DELAY, value_name = "DURATION", default_value = "5s")]
+    shutdown_delay: HumanDuration,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Policies")]
+struct PolicyArgs {
+    /// Read the policies from a file; no cluster tells us which to serve
+    #[arg(long, env = env::STANDALONE)]
+    standalone: bool,
+    /// The file with the policies; it is watched, and a good change is served without a restart
+    #[arg(long, env = env::POLICIES, value_name = "FILE", default_value = "policies.yml")]
+    policies: PathBuf,
+    /// Let every request for this namespace through unseen
+    #[arg(long, env = env::ALWAYS_ACCEPT_NAMESPACE, value_name = "NAMESPACE")]
+    always_accept_admission_reviews_on_namespace: Option<String>,
+    /// Go on when policies read the cluster and there is none
+    #[arg(long, env = env::IGNORE_KUBERNETES_CONNECTION_FAILURE)]
+    ignore_kubernetes_connection_failure: bool,
+    /// Serve policies that are not ready by refusing, with the reason
+    #[arg(long, env = env::CONTINUE_ON_ERRORS, hide = true)]
+    continue_on_errors: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Modules")]
+struct ModuleArgs {
+    /// Where modules are kept, with their compiled code
+    #[arg(long, env = env::POLICIES_DOWNLOAD_DIR, value_name = "DIRECTORY", default_value = ".")]
+    policies_download_dir: PathBuf,
+    /// How registries may be reached: insecure ones, more authorities, proxies
+    #[arg(long, env = env::SOURCES_PATH, value_name = "FILE")]
+    sources_path: Option<PathBuf>,
+    /// The directory with the docker config.json
+    #[arg(long, env = env::DOCKER_CONFIG_JSON_PATH, value_name = "DIRECTORY")]
+    docker_config_json_path: Option<PathBuf>,
+    /// The largest module
+    #[arg(long, env = env::MAX_MODULE_SIZE, value_name = "BYTES", default_value = "128Mi")]
+    max_module_size: ByteSize,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Evaluations at once [default: the number of CPUs]
+    #[arg(long, env = env::WORKERS, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
+    /// How many seconds an evaluation may take where its policy does not say
+    #[arg(long, env = env::POLICY_TIMEOUT, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
+    policy_timeout: u64,
+    /// Limit nothing in time, whatever policies say
+    #[arg(long, env = env::DISABLE_TIMEOUT_PROTECTION)]
+    disable_timeout_protection: bool,
+    /// How long a request may take, waiting included, where its caller does not say less
+    #[arg(long, env = env::REQUEST_TIMEOUT, value_name = "DURATION", default_value = "30s")]
+    request_timeout: HumanDuration,
+    /// Requests that may wait for an evaluation
+    #[arg(long, env = env::MAX_WAITING, value_name = "N", default_value_t = 1024)]
+    max_waiting: usize,
+    /// Requests that may wait for one policy
+    #[arg(long, env = env::MAX_WAITING_PER_POLICY, value_name = "N", default_value_t = 256)]
+    max_waiting_per_policy: usize,
+    /// The largest request body
+    #[arg(long, env = env::MAX_BODY_SIZE, value_name = "BYTES", default_value = "8Mi")]
+    max_body_size: ByteSize,
+    /// All request bodies in memory together
+    #[arg(long, env = env::MAX_BODIES_SIZE, value_name = "BYTES", default_value = "256Mi")]
+    max_bodies_size: ByteSize,
+    /// The memory of one evaluation
+    #[arg(long, env = env::MAX_GUEST_MEMORY, value_name = "BYTES", default_value = "512Mi")]
+    max_guest_memory: ByteSize,
+    /// Elements of the tables of one evaluation
+    #[arg(long, env = env::MAX_GUEST_TABLE_ELEMENTS, value_name = "N", default_value_t = 200_000)]
+    max_guest_table_elements: usize,
+    /// The stack of one evaluation
+    #[arg(long, env = env::MAX_GUEST_STACK, value_name = "BYTES", default_value = "1Mi")]
+    max_guest_stack: ByteSize,
+    /// A guest's answer, and payload and answer of each of its host calls
+    #[arg(long, env = env::MAX_GUEST_OUTPUT, value_name = "BYTES", default_value = "16Mi")]
+    max_guest_output: ByteSize,
+    /// Host calls of one evaluation, log entries among them
+    #[arg(long, env = env::MAX_HOST_CALLS, value_name = "N", default_value_t = 10_000)]
+    max_host_calls: u32,
+    /// Log entries of one evaluation together; a single one is cut at 64Ki
+    #[arg(long, env = env::MAX_GUEST_LOG, value_name = "BYTES", default_value = "1Mi")]
+    max_guest_log: ByteSize,
+}
+
+/// What existing command lines may hold and we do not have, or need not be told.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "For compatibility")]
+struct RefusedArgs {
+    /// Accepted; metrics are always at /metrics of the readiness port
+    #[arg(long, env = env::ENABLE_METRICS)]
+    enable_metrics: bool,
+    /// Refused: a running server is profiled from outside
+    #[arg(long, env = env::ENABLE_PPROF)]
+    enable_pprof: bool,
+    /// Refused: signatures are not verified yet
+    #[arg(long, env = env::VERIFICATION_CONFIG, value_name = "FILE")]
+    verification_path: Option<PathBuf>,
+    /// Refused: signatures are not verified yet
+    #[arg(long, env = env::SIGSTORE_TRUST_CONFIG, value_name = "FILE")]
+    sigstore_trust_config: Option<PathBuf>,
+    /// Accepted, and unused until signatures are verified
+    #[arg(long, env = env::SIGSTORE_CACHE_DIR, value_name = "DIRECTORY", default_value = "sigstore-data")]
+    sigstore_cache_dir: PathBuf,
+}
+
+/// A flag that cannot be heeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Refusal {
+    flag: &'static str,
+    why: &'static str,
+    hint: &'static str,
+}
+
+impl ServerArgs {
+    pub(crate) fn run(self, logs: &LogArgs) -> anyhow::Result<Exit> {
+        if let Some(ServerCommand::Docs { output }) = &self.command {
+            return write_docs(output);
+        }
+        if let Some(Refusal { flag, why, hint }) = self.refusal() {
+            eprintln!("error: {flag}: {why}\nhint: {hint}");
+            return Ok(Exit::Code(64));
+        }
+        if self.daemon.daemon {
+            return self.daemon.start(self.listen.readiness());
+        }
+        logs.init()?;
+        let workers = self.workers();
+        let stack = self.limits.max_guest_stack.0.saturating_add(HOST_STACK);
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(runtime_threads(workers))
+            .thread_stack_size(stack)
+            .enable_all()
+            .build()?
+            .block_on(serve(self.options(workers)))
+    }
+
+    /// What asks for something that must not be passed over.
+    fn refusal(&self) -> Option<Refusal> {
+        let RefusedArgs {
+            enable_metrics: _,
+            enable_pprof,
+            verification_path,
+            sigstore_trust_config,
+            sigstore_cache_dir: _,
+        } = &self.refused;
+        let unverified = |flag| Refusal {
+            flag,
+            why: "signatures cannot be verified yet, and nothing that asks for it is served unverified",
+            hint: "pin modules by digest (registry://host/policy@sha256:…) and leave the flag out",
+        };
+        if verification_path.is_some() {
+            return Some(unverified("--verification-path"));
+        }
+        if sigstore_trust_config.is_some() {
+            return Some(unverified("--sigstore-trust-config"));
+        }
+        if *enable_pprof {
+            return Some(Refusal {
+                flag: "--enable-pprof",
+                why: "the port that judges requests does not hand out profiles",
+                hint: "profile the process from outside, for example with perf record -p PID",
+            });
+        }
+        let ListenArgs {
+            port,
+            readiness_probe_port,
+            ..
+        } = self.listen;
+        (port == readiness_probe_port && port != 0).then_some(Refusal {
+            flag: "--readiness-probe-port",
+            why: "it must be another port than that of --port",
+            hint: "the default ports are 3000 and 8081",
+        })
+    }
+
+    fn workers(&self) -> usize {
+        match self.limits.workers {
+            Some(workers) => usize::from(workers),
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    fn options(self, workers: usize) -> StandaloneOptions {
+        let Self {
+            command: _,
+            listen,
+            tls,
+            policies,
+            modules,
+            limits,
+            daemon: _,
+            client,
+            refused: _,
+        } = self;
+        let (webhook, readiness) = (listen.webhook(), listen.readiness());
+        let PolicyArgs {
+            // Nothing else can be chosen yet.
+            standalone: _,
+            policies,
+            always_accept_admission_reviews_on_namespace,
+            ignore_kubernetes_connection_failure,
+            continue_on_errors,
+        } = policies;
+        StandaloneOptions {
+            policies,
+            listen: webhook,
+            readiness_listen: readiness,
+            tls: tls.files(),
+            engine: limits.engine(workers, modules.max_module_size),
+            modules: modules.options(),
+            cluster: ClusterChoice {
+                client,
+                may_be_missing: ignore_kubernetes_connection_failure,
+            },
+            policy_timeout: (!limits.disable_timeout_protection)
+                .then(|| Duration::from_secs(limits.policy_timeout)),
+            always_accept_namespace: always_accept_admission_reviews_on_namespace,
+            limits: limits.webhook(workers),
+            continue_on_errors,
+            shutdown_delay: listen.shutdown_delay.0,
+            clock: Clock::system(),
+        }
+    }
+}
+
+impl ListenArgs {
+    fn webhook(&self) -> SocketAddr {
+        SocketAddr::new(self.addr, self.port)
+    }
+
+    fn readiness(&self) -> SocketAddr {
+        SocketAddr::new(self.addr, self.readiness_probe_port)
+    }
+}
+
+impl ModuleArgs {
+    fn options(self) -> ModuleOptions {
+        let Self {
+            policies_download_dir,
+            sources_path,
+            docker_config_json_path,
+            max_module_size: _,
+        } = self;
+        ModuleOptions {
+            store: policies_download_dir,
+            sources: sources_path,
+            docker_config: docker_config_json_path.or_else(dirs::docker_config),
+        }
+    }
+}
+
+impl LimitArgs {
+    fn engine(&self, workers: usize, max_module: ByteSize) -> EngineOptions {
+        let defaults = EngineOptions::default();
+        EngineOptions {
+            limits: GuestLimits {
+                module_size: max_module.0,
+                memory: self.max_guest_memory.0,
+                table_elements: self.max_guest_table_elements,
+                stack: self.max_guest_stack.0,
+                output: self.max_guest_output.0,
+                host_payload: self.max_guest_output.0,
+                host_calls: self.max_host_calls,
+                log_total: self.max_guest_log.0,
+                ..GuestLimits::default()
+            },
+            // Requests and, during a reload, settings are evaluated side by side.
+            instances: u32::try_from(2 * workers + 2)
+                .unwrap_or(u32::MAX)
+                .max(defaults.instances),
+            ..defaults
+        }
+    }
+
+    fn webhook(&self, workers: usize) -> WebhookLimits {
+        WebhookLimits {
+            body: self.max_body_size.0,
+            bodies: self.max_bodies_size.0,
+            queue: FairLimits {
+                places: workers,
+                waiting: self.max_waiting,
+                waiting_per_policy: self.max_waiting_per_policy,
+                slow_after: SLOW_AFTER,
+            },
+            time: (!self.disable_timeout_protection).then_some(self.request_timeout.0),
+        }
+    }
+}
+
+async fn serve(options: StandaloneOptions) -> anyhow::Result<Exit> {
+    let shutdown = Shutdown::on_signals()?;
+    if options.policy_timeout.is_none() {
+        tracing::warn!("nothing limits the time of evaluations: timeout protection is off");
+    }
+    // Told to stop while it still loads, it has nothing to finish.
+    let Some(started) = shutdown.run_until(Standalone::start(options)).await else {
+        return Ok(Exit::Fine);
+    };
+    started?.run_until(shutdown).await?;
+    Ok(Exit::Fine)
+}
+
+fn write_docs(output: &Path) -> anyhow::Result<Exit> {
+    let page = crate::markdown::page_of(crate::Cli::command(), "server");
+    std::fs::File::create(output)
+        .and_then(|mut file| file.write_all(page.as_bytes()))
+        .with_context(|| format!("writing {}", output.display()))?;
+    Ok(Exit::Fine)
+}
+
+#[cfg(test)]
+mod tests;

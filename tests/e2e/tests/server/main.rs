@@ -1,0 +1,14 @@
+//! `polity server` as a process: every kind of guest over HTTPS, changes under load, hostile guests, its end.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::format_collect,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod changes;
+mod client;
+mod ends;
+mod guests;
+mod hostile;
+mod server;
