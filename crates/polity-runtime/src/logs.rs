@@ -53,12 +53,13 @@ pub enum LogFormat {
     Otlp,
 }
 
-/// What debug logs of ours are not lost among.
-const LOUD_DEPENDENCIES: [&str; 8] = [
+/// What our own lines are not to be lost among.
+const LOUD_DEPENDENCIES: [&str; 9] = [
     "cranelift_codegen",
     "h2",
     "hyper",
     "hyper_util",
+    "opentelemetry_sdk",
     "regalloc2",
     "rustls",
     "tower",
@@ -97,10 +98,10 @@ impl FromStr for LogFilter {
 }
 
 impl LogFilter {
-    /// A bare level below `info` is meant for us: what libraries say at that level is left out.
+    /// A bare level is meant for us: libraries only warn.
     fn directives(&self) -> String {
         let mut directives = self.0.clone();
-        if let Ok(LevelFilter::DEBUG | LevelFilter::TRACE) = self.0.parse() {
+        if let Ok(LevelFilter::INFO | LevelFilter::DEBUG | LevelFilter::TRACE) = self.0.parse() {
             for target in LOUD_DEPENDENCIES {
                 directives.push_str(&format!(",{target}=warn"));
             }
