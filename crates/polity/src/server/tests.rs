@@ -19,7 +19,8 @@ fn parse(args: &[&str]) -> Result<ServerArgs, clap::Error> {
 
 #[test]
 fn every_flag_has_the_variable_and_default_of_section_7_2() {
-    let command = Program::command();
+    let mut command = Program::command();
+    command.build();
     for (flag, variable, default) in [
         ("addr", "KUBEWARDEN_BIND_ADDRESS", "0.0.0.0"),
         ("port", "KUBEWARDEN_PORT", "3000"),
