@@ -87,7 +87,21 @@ fn decode(segment: &str) -> Option<Cow<'_, str>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever comes in, it is a route or it is not; what was encoded comes out again.
+        #[test]
+        fn no_path_is_too_odd(path in "\\PC{0,40}", id in "[^/]{1,12}") {
+            Route::parse(&path);
+            Route::parse(&format!("/validate/{path}"));
+            let encoded: String = id.bytes().fold(String::new(), |text, byte| text + &format!("%{byte:02x}"));
+            let route = format!("/audit/{encoded}");
+            prop_assert_eq!(Route::parse(&route).map(|route| route.id.into_owned()), Some(id));
+        }
+    }
 
     #[test]
     fn paths_of_section_8_1() {

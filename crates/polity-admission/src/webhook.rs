@@ -334,7 +334,7 @@ fn log(
     request_id: &HeaderValue,
 ) {
     let response = &evaluation.response;
-    let took_ms = took.as_secs_f64() * 1e3;
+    let took_ms = took.as_micros() as f64 / 1e3;
     let (code, message) = (evaluation.error_code, response.message());
     let request_id = request_id.to_str().unwrap_or_default();
     match review {
