@@ -1,9 +1,10 @@
 //! One of each kind of guest, over HTTPS: accepted, refused, mutated.
 
-use crate::client::{pod, review};
-use crate::server::{Home, ours};
 use base64::Engine as _;
 use serde_json::{Value, json};
+
+use crate::client::{pod, review};
+use crate::server::{Home, ours, wapc};
 
 #[tokio::test]
 async fn a_wapc_guest_in_rust() {
@@ -101,4 +102,33 @@ both:
         .response("both%2Funprivileged", &pod("nginx:1", false))
         .await;
     assert_eq!(alone["allowed"], true, "{alone}");
+}
+
+/// A guest that accepts if the host knows the addresses of `localhost`.
+const ASKING: &str = r#"
+    (data (i32.const 0) "kubewardennetv1/dns_lookup_host\"localhost\"")
+    (data (i32.const 100) "{\"accepted\":true}")
+    (data (i32.const 200) "{\"accepted\":false}")
+    (func $validate
+      (if (call $host_call (i32.const 0) (i32.const 10) (i32.const 10) (i32.const 3) (i32.const 13) (i32.const 18)
+            (i32.const 31) (i32.const 11))
+        (then (call $response (i32.const 100) (i32.const 17)))
+        (else (call $response (i32.const 200) (i32.const 18)))))"#;
+
+#[tokio::test]
+async fn host_calls_are_granted_and_refused() {
+    let home = Home::new("");
+    let module = home.write_guest("asking.wasm", &wapc(ASKING));
+    home.write_policies(&format!(
+        "granted: {{module: '{module}', hostCapabilities: ['net/*']}}
+refused: {{module: '{module}', hostCapabilities: []}}"
+    ));
+    let server = home.start(&[]);
+    let client = server.client();
+    for _ in 0..5 {
+        let granted = client.response("granted", &pod("nginx:1", false)).await;
+        assert_eq!(granted["allowed"], true, "{granted}");
+        let refused = client.response("refused", &pod("nginx:1", false)).await;
+        assert_eq!(refused["allowed"], false, "{refused}");
+    }
 }
