@@ -19,10 +19,14 @@ mod policy;
 
 /// Every definition that stands in `config/crd/`: ours, and those that other producers may have installed before us.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    crds()
-        .into_iter()
-        .chain(reports::shared_crds().into_iter().map(finished))
-        .collect()
+    crds().into_iter().chain(shared()).collect()
+}
+
+/// The kinds of reports that Polity shares with other producers: to be created where they are absent, and otherwise left
+/// as they are.
+pub fn shared() -> Vec<CustomResourceDefinition> {
+    let definitions = reports::shared_crds().into_iter();
+    definitions.map(finished).collect()
 }
 
 /// Every CustomResourceDefinition of Polity, in the order in which they are best installed.

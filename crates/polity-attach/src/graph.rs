@@ -37,6 +37,7 @@ use lattice::{Lattice, NodeId, Part};
 use levels::AtLevel;
 pub(crate) use resolve::{Refusal, Verdict};
 pub use tally::Effectiveness;
+use tally::Touched;
 pub(crate) use tally::{Contribution, Tally};
 pub use work::Work;
 
@@ -188,13 +189,13 @@ impl Graph {
     /// Takes in an object that is new or changed.
     pub fn apply(&mut self, object: Value) -> Changes {
         self.take_in(Arc::new(object));
-        self.settle()
+        self.settle_and_tell()
     }
 
     /// Forgets an object.
     pub fn delete(&mut self, object: &ObjectRef) -> Changes {
         self.take_out(object);
-        self.settle()
+        self.settle_and_tell()
     }
 
     /// Takes in and forgets many objects as one event.
@@ -209,7 +210,7 @@ impl Graph {
         for object in applied {
             self.take_in(Arc::new(object));
         }
-        self.settle()
+        self.settle_and_tell()
     }
 
     /// The policy kinds, in the order of group and kind.
@@ -350,17 +351,22 @@ impl Graph {
     }
 
     /// Works off everything that has been said.
-    fn settle(&mut self) -> Changes {
+    fn settle(&mut self) -> Touched {
         self.work = Work::default();
         self.settle_kinds();
         self.settle_links();
         self.settle_policies();
         self.settle_levels();
-        let changes = self.settle_scores();
+        let touched = self.settle_scores();
         for host in self.hosts.values_mut() {
             self.work.moved += host.lattice.take_visited();
         }
-        changes
+        touched
+    }
+
+    fn settle_and_tell(&mut self) -> Changes {
+        let touched = self.settle();
+        self.named_changes(touched)
     }
 
     /// How much the last event made the graph look at.

@@ -8,6 +8,13 @@ use crate::graph::facts::Facts;
 use crate::graph::{Effectiveness, Graph};
 use crate::object::ObjectRef;
 
+/// How every picture for Graphviz begins. The margin leaves room where the reader's font is wider than Graphviz thinks.
+pub(crate) const DOT_HEAD: &str = r#"digraph polity {
+  rankdir=BT fontname="Helvetica,Arial,sans-serif" fontsize=11
+  node [shape=box fontname="Helvetica,Arial,sans-serif" fontsize=11 margin="0.25,0.1"]
+  edge [fontname="Helvetica,Arial,sans-serif" fontsize=9]
+"#;
+
 /// A picture of the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Topology {
@@ -197,9 +204,7 @@ fn connected(
 impl Topology {
     /// Graphviz, bottom to top, one dashed cluster for each namespace.
     pub fn to_dot(&self) -> String {
-        let mut out = String::from(
-            "digraph polity {\n  rankdir=BT\n  node [shape=box fontname=\"sans-serif\" fontsize=11]\n  edge [fontname=\"sans-serif\" fontsize=9]\n",
-        );
+        let mut out = DOT_HEAD.to_owned();
         for (namespace, nodes) in self.by_namespace() {
             let indent = if let Some(namespace) = namespace {
                 out.push_str(&format!(

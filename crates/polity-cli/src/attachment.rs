@@ -48,4 +48,6 @@ impl AttachmentCommand {
 }
 
 #[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
 mod tests;

@@ -31,4 +31,6 @@ impl ReportArgs {
 }
 
 #[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
 mod tests;

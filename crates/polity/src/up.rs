@@ -70,7 +70,7 @@ impl UpArgs {
         };
         let services = Services::start(plan, shutdown).await?;
         let state = run_state(&services, &local);
-        install::apply(&connect(&state).await?, &polity_api::crds()).await?;
+        install::apply(&connect(&state).await?, &install::Definition::all()?).await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Explanation, PolicyEntry};
 use crate::object::ObjectRef;
-use crate::topology::{escaped, quoted};
+use crate::topology::{DOT_HEAD, escaped, quoted};
 
 /// What is drawn; the number of a thing is its place in the order of its name.
 struct Picture<'a> {
@@ -23,9 +23,7 @@ impl Explanation {
     pub fn to_dot(&self) -> String {
         let picture = Picture::of(self);
         let object = self.object.short();
-        let mut out = String::from(
-            "digraph polity {\n  rankdir=BT\n  node [shape=box fontname=\"sans-serif\" fontsize=11]\n  edge [fontname=\"sans-serif\" fontsize=9]\n",
-        );
+        let mut out = DOT_HEAD.to_owned();
         for (index, level) in picture.levels.iter().enumerate() {
             let style = if *level == object { " penwidth=2" } else { "" };
             out.push_str(&format!(

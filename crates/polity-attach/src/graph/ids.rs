@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 /// An object that exists or is referred to.
 pub(crate) type ObjId = u32;
@@ -11,11 +12,11 @@ pub(crate) type LevelId = u32;
 /// A merge group.
 pub(crate) type GroupId = u32;
 
-/// Numbers for values.
+/// Numbers for values, each of which is held once.
 #[derive(Debug, Clone)]
 pub(crate) struct Interner<T> {
-    by_value: HashMap<T, u32>,
-    values: Vec<T>,
+    by_value: HashMap<Arc<T>, u32>,
+    values: Vec<Arc<T>>,
 }
 
 impl<T> Default for Interner<T> {
@@ -33,8 +34,9 @@ impl<T: Clone + Eq + Hash> Interner<T> {
             return *id;
         }
         let id = self.values.len() as u32;
-        self.by_value.insert(value.clone(), id);
-        self.values.push(value.clone());
+        let value = Arc::new(value.clone());
+        self.by_value.insert(Arc::clone(&value), id);
+        self.values.push(value);
         id
     }
 

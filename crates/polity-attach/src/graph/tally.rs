@@ -64,6 +64,21 @@ impl Tally {
     }
 }
 
+/// What an event touched, by number: names are made only where somebody reads them.
+#[derive(Debug)]
+pub(super) struct Touched {
+    objects: Vec<ObjId>,
+    policies: BTreeSet<ObjId>,
+}
+
+/// An object as tallies count it.
+struct Counted {
+    is_namespace: bool,
+    /// The numbers of the names of its kind and its namespace.
+    kind: u32,
+    namespace: u32,
+}
+
 /// Sums up scores over contexts.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
@@ -90,8 +105,8 @@ impl Sum {
 }
 
 impl Graph {
-    pub(super) fn settle_scores(&mut self) -> Changes {
-        let mut changes = Changes::default();
+    pub(super) fn settle_scores(&mut self) -> Touched {
+        let mut objects = Vec::new();
         let mut policies = std::mem::take(&mut self.pending.policies);
         for object in std::mem::take(&mut self.pending.scores) {
             let after = self.contributions_to(object);
@@ -99,32 +114,48 @@ impl Graph {
             if before.is_empty() && after.is_empty() {
                 continue;
             }
-            changes.objects.insert(self.refs.value(object).clone());
+            objects.push(object);
+            let counted = self.counted(object);
             for contribution in &*before {
                 policies.insert(contribution.policy);
-                self.count(object, *contribution, false);
+                self.count(&counted, *contribution, false);
             }
             for contribution in &*after {
                 policies.insert(contribution.policy);
-                self.count(object, *contribution, true);
+                self.count(&counted, *contribution, true);
             }
             if !after.is_empty() {
                 self.contributions.insert(object, after);
             }
         }
-        changes.policies = policies
-            .into_iter()
-            .map(|id| self.refs.value(id).clone())
-            .collect();
-        changes
+        Touched { objects, policies }
     }
 
-    fn count(&mut self, object: ObjId, contribution: Contribution, up: bool) {
+    /// The names of what an event touched.
+    pub(super) fn named_changes(&self, touched: Touched) -> Changes {
+        let name = |id: ObjId| self.refs.value(id).clone();
+        Changes {
+            objects: touched.objects.into_iter().map(name).collect(),
+            policies: touched.policies.into_iter().map(name).collect(),
+        }
+    }
+
+    fn counted(&mut self, object: ObjId) -> Counted {
         let reference = self.refs.value(object);
-        let is_namespace = reference.is("", "Namespace");
-        let kind = self.words.id(&reference.kind_and_group());
         let namespace = reference.namespace.clone().unwrap_or_default();
-        let namespace = self.words.id(&namespace);
+        Counted {
+            is_namespace: reference.is("", "Namespace"),
+            kind: self.words.id(&reference.kind_and_group()),
+            namespace: self.words.id(&namespace),
+        }
+    }
+
+    fn count(&mut self, object: &Counted, contribution: Contribution, up: bool) {
+        let Counted {
+            is_namespace,
+            kind,
+            namespace,
+        } = *object;
         let tally = self.tallies.entry(contribution.policy).or_default();
         let step = |count: &mut u64| {
             *count = if up {

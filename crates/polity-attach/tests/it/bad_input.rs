@@ -46,6 +46,110 @@ fn ten_thousand_policies_on_one_target() {
 }
 
 #[test]
+fn a_crd_without_schema_is_said_and_its_policies_hold_all_the_same() {
+    let mut kind = crd("TimeoutPolicy", "Namespaced", "inherited", &body());
+    kind["spec"]["versions"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("schema");
+    let graph = World::default()
+        .with(kind)
+        .chain()
+        .policy(
+            "K",
+            "p",
+            1,
+            &["G"],
+            json!({"defaults": {"anything": {"at": "all"}}}),
+        )
+        .graph();
+    let said = graph.findings();
+    let finding = said
+        .iter()
+        .find(|finding| finding.code == "NonConforming")
+        .unwrap();
+    assert!(finding.message.contains("schema"), "{}", finding.message);
+    assert_eq!(
+        value(&graph, "HTTPRoute/r", None),
+        json!({"anything": {"at": "all"}})
+    );
+    assert_eq!(status(&graph, "TimeoutPolicy/p"), "Accepted full");
+}
+
+#[test]
+fn a_target_in_another_namespace_without_a_grant_is_refused_in_one_sentence() {
+    let graph = World::new()
+        .chain()
+        .policy("K", "app/p", 1, &["Gateway/infra/g"], json!({"retries": 1}))
+        .policy(
+            "K",
+            "app/q",
+            1,
+            &["Gateway/infra/none"],
+            json!({"retries": 1}),
+        )
+        .graph();
+    let message = |policy: &str| {
+        let status = graph.policy_status(&reference(policy)).unwrap();
+        let accepted = status.ancestors[0].condition("Accepted").unwrap();
+        assert_eq!(accepted.reason, "Invalid");
+        accepted.message.clone()
+    };
+    let (there, absent) = (
+        message("TimeoutPolicy/app/p"),
+        message("TimeoutPolicy/app/q"),
+    );
+    assert!(
+        there.contains("no ReferenceGrant in namespace infra"),
+        "{there}"
+    );
+    assert_eq!(
+        there.replace(" g", ""),
+        absent.replace(" none", ""),
+        "a refusal does not tell whether the target exists"
+    );
+    assert_eq!(value(&graph, "HTTPRoute/r", None), json!({}));
+}
+
+#[test]
+fn a_circle_of_thousands_of_references_is_one_finding() {
+    const MEMBERS: usize = 5_000;
+    let config = json!({"kinds": [{"group": "acme.test", "kind": "HealthPolicy", "class": "Inherited", "hierarchy": "owners"}]});
+    let mut world =
+        World::new()
+            .config(config)
+            .policy("H", "top", 1, &["Pod/p0"], json!({"retries": 1}));
+    for index in 0..MEMBERS {
+        let mut pod = World::default()
+            .object("v1", "Pod", &format!("p{index}"), json!({}))
+            .objects
+            .remove(0);
+        let owner = format!("p{}", (index + 1) % MEMBERS);
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "Pod", "name": owner}]);
+        world = world.with(pod);
+    }
+    let mut graph = world.graph();
+    let circles = |graph: &polity_attach::Graph| {
+        let findings = graph.findings();
+        let of_circles = findings
+            .iter()
+            .filter(|finding| finding.code == "ObjectCycle");
+        of_circles.count()
+    };
+    assert_eq!(circles(&graph), 1);
+    assert_eq!(value(&graph, "Pod/p0", None), json!({"retries": 1}));
+    assert_eq!(
+        value(&graph, "Pod/p4999", None),
+        json!({}),
+        "no edge in a circle"
+    );
+    graph.delete(&reference("Pod/p7"));
+    assert_eq!(circles(&graph), 0, "one member less, and it is open");
+    assert_eq!(value(&graph, "Pod/p4999", None), json!({"retries": 1}));
+}
+
+#[test]
 fn a_crd_that_is_no_crd_and_schemas_that_are_none() {
     for broken in [
         json!({"spec": null}),

@@ -5,7 +5,7 @@ use polity_attach::{Affected, Affects, Effectiveness};
 use serde::Serialize;
 
 use super::names::Names;
-use super::source::{SourceArgs, ending};
+use super::source::{SourceArgs, Wanted, ending};
 use super::text::row;
 use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, columns};
@@ -50,7 +50,7 @@ impl AffectsArgs {
             source,
             output,
         } = self;
-        let (graph, missing) = source.graph().await?;
+        let (graph, missing) = source.graph(Wanted::default()).await?;
         let policy = Names::of(&graph).object(&graph, &policy, &source.namespace)?;
         if graph.kind(&policy.group, &policy.kind).is_none() {
             bail!(Hinted::new(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use polity_attach::{Finding, Graph, ObjectRef, Severity, put_in_namespace};
 use serde::Serialize;
 
-use super::source::SourceArgs;
+use super::source::{SourceArgs, Wanted};
 use crate::exit::Exit;
 use crate::manifests::Manifests;
 use crate::output::{OutputArgs, Paint};
@@ -44,7 +44,7 @@ impl AnalyzeArgs {
             source,
             output,
         } = self;
-        let loaded = source.load().await?;
+        let loaded = source.load(Wanted::default()).await?;
         let analysis = if files.is_empty() {
             Analysis {
                 introduced: Graph::of(loaded.objects).issues(),

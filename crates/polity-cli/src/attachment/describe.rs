@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use polity_attach::{Graph, ObjectRef, Resultant};
 
 use super::names::Names;
-use super::source::{SourceArgs, ending};
+use super::source::{SourceArgs, Wanted, ending};
 use super::text::age_of;
 use crate::exit::Exit;
 
@@ -37,7 +37,7 @@ impl DescribeArgs {
             Some(name) => format!("{kind}/{name}"),
             None => kind,
         };
-        let (graph, missing) = source.graph().await?;
+        let (graph, missing) = source.graph(Wanted::object(&text)).await?;
         let object = Names::of(&graph).object(&graph, &text, &source.namespace)?;
         std::io::stdout()
             .lock()

@@ -1,11 +1,12 @@
 //! `polity effective`: what holds for an object.
 
+use anyhow::bail;
 use polity_attach::Resultant;
 
 use super::names::Names;
-use super::source::{SourceArgs, ending};
+use super::source::{SourceArgs, Wanted, ending};
 use super::text::{row, short};
-use crate::exit::Exit;
+use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, Paint, columns};
 
 /// Show the policy that holds for an object, and where every field of it comes from
@@ -37,13 +38,23 @@ impl EffectiveArgs {
             source,
             output,
         } = self;
-        let (graph, missing) = source.graph().await?;
+        let (graph, missing) = source.graph(Wanted::object(&object)).await?;
         let names = Names::of(&graph);
         let object = names.object(&graph, &object, &source.namespace)?;
         let through = context
-            .map(|text| names.through(&graph, &text, &source.namespace))
+            .as_deref()
+            .map(|text| names.through(&graph, text, &source.namespace))
             .transpose()?;
         let resultants = graph.effective(&object, through.as_ref());
+        if let Some(context) = context
+            && resultants.is_empty()
+            && !graph.effective(&object, None).is_empty()
+        {
+            bail!(Hinted::new(
+                format!("no path to {object} leads over {context}"),
+                "leave out --context to see all paths"
+            ));
+        }
         output.print(&resultants, |resultants| {
             if resultants.is_empty() {
                 format!("no policy acts on {object}")

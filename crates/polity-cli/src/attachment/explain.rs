@@ -1,193 +1,301 @@
 //! `polity explain`: every policy that acts on an object, and why.
 
-use jiff::Timestamp;
-use polity_attach::{Explanation, PolicyEntry};
+mod table;
 
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use polity_attach::{Explanation, Graph, ObjectRef, Severity, put_in_namespace};
+
+use super::impact::keep_identity;
 use super::names::Names;
-use super::source::{SourceArgs, ending};
-use super::text::{age, row, short};
-use crate::exit::Exit;
-use crate::output::{OutputArgs, Paint, columns};
+use super::source::{SourceArgs, Wanted, ending};
+use crate::exit::{Exit, Hinted};
+use crate::manifests::Manifests;
+use crate::output::Paint;
+pub(super) use table::{Columns, table};
 
 /// Explain which policies act on an object, to what effect, and what every field was decided by
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity explain httproute/web -n shop\n  polity explain service/cart --field timeout -m manifests/\n  polity explain gateway/edge -n infra -o json"
-)]
+#[command(after_help = "Examples:
+  polity explain httproute/web -n shop
+  polity explain service/cart --field timeout -m manifests/
+  polity explain -f new-route.yaml                     an object that is not stored yet
+  polity explain httproute/web --policy timeoutpolicy/strict
+  polity explain deployment/web --owned                with its ReplicaSets and Pods
+  polity explain gateway/edge -n infra -o dot | dot -Tsvg > edge.svg
+
+Attached policies are explained; admission and configuration policies are not yet, nor is what only they need: what an
+operation, a user or a fresh evaluation would change. --as decides what can be read, as for kubectl.
+
+Exit code 1: with --fail-on, there is a finding of that severity. 3: something could not be read, so there may be more.")]
 pub struct ExplainArgs {
     /// The object: its kind, plural or short name (with .group where that is not clear), and its name
-    #[arg(value_name = "KIND/NAME")]
-    object: String,
+    #[arg(value_name = "KIND/NAME", required_unless_present = "file")]
+    object: Option<String>,
+
+    /// Explain as if the objects of this file were stored; `-` is standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    file: Option<PathBuf>,
 
     /// Only this field, and what is below it
     #[arg(long, value_name = "A.B")]
     field: Option<String>,
 
+    /// Only this policy, also where it does not act
+    #[arg(long, value_name = "KIND/NAME")]
+    policy: Option<String>,
+
+    /// Only policies of these families
+    #[arg(
+        long,
+        value_name = "FAMILY",
+        value_delimiter = ',',
+        value_enum,
+        default_values = ["attachment"]
+    )]
+    family: Vec<Family>,
+
     /// Show policies too that do not act
     #[arg(long)]
     all: bool,
 
+    /// Follow owner references down, with one line for each kind that is found there
+    #[arg(long)]
+    owned: bool,
+
+    /// End with exit code 1 if there is a finding of this severity, or a worse one
+    #[arg(long, value_name = "SEVERITY", value_enum)]
+    fail_on: Option<FailOn>,
+
     #[command(flatten)]
     source: SourceArgs,
 
-    #[command(flatten)]
-    output: OutputArgs,
+    /// How the answer is printed
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: ExplainFormat,
+}
+
+/// The families of policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Family {
+    Admission,
+    Configuration,
+    Attachment,
+}
+
+/// The severities that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum FailOn {
+    Warn,
+    Error,
+}
+
+/// The forms of an explanation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExplainFormat {
+    /// For people, on a terminal
+    #[default]
+    Table,
+    /// With the step that decided, ancestors, version and provenance of each policy
+    Wide,
+    Json,
+    Yaml,
+    /// A picture for Graphviz
+    Dot,
+    /// A picture for Mermaid
+    Mermaid,
 }
 
 impl ExplainArgs {
     pub async fn run(self, now: Timestamp) -> anyhow::Result<Exit> {
+        let (text, exit) = self.answer(now).await?;
+        writeln!(std::io::stdout().lock(), "{}", text.trim_end())?;
+        Ok(exit)
+    }
+
+    /// What is printed, and how the command ends.
+    pub(super) async fn answer(self, now: Timestamp) -> anyhow::Result<(String, Exit)> {
         let Self {
             object,
+            file,
             field,
+            policy,
+            family,
             all,
+            owned,
+            fail_on,
             source,
             output,
         } = self;
-        let (graph, missing) = source.graph().await?;
-        let names = Names::of(&graph);
-        let object = names.object(&graph, &object, &source.namespace)?;
-        let Some(mut explanation) = graph.explain(&object, field.as_deref(), now) else {
-            anyhow::bail!("{object} is not found or not readable");
+        let wanted = object
+            .as_deref()
+            .map_or_else(Wanted::default, Wanted::object);
+        let (mut graph, unread) = source.graph(wanted.with_owned(owned)).await?;
+        let incoming = match file {
+            Some(file) => apply(&mut graph, file, &source.namespace)?,
+            None => Vec::new(),
         };
-        explanation.complete = missing.is_empty();
-        explanation.missing = missing
-            .iter()
-            .map(|what| serde_json::json!({"family": "attachment", "what": what}))
-            .collect();
-        if !all && field.is_none() {
+        let names = Names::of(&graph);
+        let object = match object {
+            Some(text) => names.object(&graph, &text, &source.namespace)?,
+            None => only(&incoming)?,
+        };
+        let policy = policy
+            .map(|text| names.object(&graph, &text, &source.namespace))
+            .transpose()?;
+        let mut explanation = explained(&graph, &object, policy.as_ref(), field.as_deref(), now)?;
+        let is_new = |(new, stored): &(ObjectRef, bool)| *new == object && !stored;
+        explanation.object.stored &= !incoming.iter().any(is_new);
+        if !family.contains(&Family::Attachment) {
+            explanation.policies.clear();
+            explanation.resultants.clear();
+        }
+        if owned {
+            explanation.owned = Some(graph.owned(&object));
+        }
+        explanation.missing = missing(&unread, &family);
+        explanation.complete = explanation.missing.is_empty();
+        if !all && field.is_none() && policy.is_none() {
             explanation
                 .policies
                 .retain(|policy| policy.acts == "yes" || !policy.settings.is_empty());
         }
-        output.print(&explanation, |explanation| {
-            table(explanation, field.is_some(), now, Paint::for_stdout())
-        })?;
-        if graph.kind(&object.group, &object.kind).is_some() {
-            eprintln!(
-                "hint: {object} is itself a policy; what it acts on: polity affects {}/{}",
-                object.kind, object.name
-            );
-        }
-        Ok(ending(&missing))
+        let columns = match (&field, output) {
+            (Some(_), _) => Columns::FieldsOnly,
+            (None, ExplainFormat::Wide) => Columns::Wide,
+            (None, _) => Columns::Usual,
+        };
+        hints(&graph, &object, owned);
+        let exit = match ending(&explanation.missing) {
+            _ if fails(&explanation, fail_on) => Exit::Findings,
+            end => end,
+        };
+        Ok((written(&explanation, output, columns, now)?, exit))
     }
 }
 
-pub(super) fn table(
-    explanation: &Explanation,
-    fields_only: bool,
+/// Applies the objects of a file in memory; answers with each of them, and whether it was there before.
+fn apply(
+    graph: &mut Graph,
+    file: PathBuf,
+    namespace: &str,
+) -> anyhow::Result<Vec<(ObjectRef, bool)>> {
+    let manifests = Manifests::load(&[file])?;
+    manifests.tell_problems();
+    let documents = manifests.documents.into_iter();
+    let mut objects: Vec<serde_json::Value> = documents.map(|document| document.object).collect();
+    put_in_namespace(&mut objects, namespace);
+    let mut incoming = Vec::new();
+    for object in &mut objects {
+        if let Some(reference) = ObjectRef::of(object) {
+            let stored = graph.object(&reference);
+            if let Some(stored) = stored {
+                keep_identity(object, stored);
+            }
+            incoming.push((reference, stored.is_some()));
+        }
+    }
+    graph.change(objects, &[]);
+    Ok(incoming)
+}
+
+/// The one object of a file.
+fn only(incoming: &[(ObjectRef, bool)]) -> anyhow::Result<ObjectRef> {
+    match incoming {
+        [(object, _)] => Ok(object.clone()),
+        [] => bail!(Hinted::new(
+            "the file holds no object",
+            "name another one with -f"
+        )),
+        many => bail!(Hinted::new(
+            format!("the file holds {} objects", many.len()),
+            "say which of them: KIND/NAME"
+        )),
+    }
+}
+
+fn explained(
+    graph: &Graph,
+    object: &ObjectRef,
+    policy: Option<&ObjectRef>,
+    field: Option<&str>,
     now: Timestamp,
-    paint: Paint,
-) -> String {
-    let object = &explanation.object;
-    let kind = if object.group.is_empty() {
-        object.kind.clone()
-    } else {
-        format!("{}.{}", object.kind, object.group)
-    };
-    let name = object.namespace.as_ref().map_or_else(
-        || object.name.clone(),
-        |namespace| format!("{namespace}/{}", object.name),
-    );
-    let generation = object.generation.map_or_else(String::new, |generation| {
-        format!("   generation {generation}")
-    });
-    let n = explanation.n_acting();
-    let count = if n == 1 {
-        "1 policy acts".to_owned()
-    } else {
-        format!("{n} policies act")
-    };
-    let mut out = format!(
-        "{} {name}{generation}   as of {}   {count}\n",
-        paint.bold(&kind),
-        explanation.as_of
-    );
-    if explanation.policies.is_empty() {
-        out.push_str("no policy acts on this object\n");
-        return out;
-    }
-    if !fields_only {
-        let mut rows = vec![row(&[
-            "FAMILY", "POLICY", "GEN", "MODE", "ACTS", "EFFECT", "VERDICT", "SINCE",
-        ])];
-        rows.extend(
-            explanation
-                .policies
-                .iter()
-                .map(|policy| policy_row(policy, now, paint)),
-        );
-        out.push_str(&columns(&rows));
-        out.push('\n');
-    }
-    out.push_str(&fields(explanation, paint));
-    for finding in &explanation.findings {
-        out.push_str(&format!(
-            "{} {}\n",
-            paint.warn(finding.code),
-            finding.message
+) -> anyhow::Result<Explanation> {
+    if let Some(policy) = policy
+        && graph.kind(&policy.group, &policy.kind).is_none()
+    {
+        bail!(Hinted::new(
+            format!("{policy} is no policy"),
+            "`polity get policycrds` lists the kinds of policies"
         ));
     }
-    out
+    let explanation = match policy {
+        Some(policy) => graph.explain_policy(object, policy, field, now),
+        None => graph.explain(object, field, now),
+    };
+    explanation.with_context(|| format!("{object} is not found or not readable"))
 }
 
-fn policy_row(policy: &PolicyEntry, now: Timestamp, paint: Paint) -> Vec<String> {
-    let reference = &policy.reference.object;
-    let generation = policy
-        .generation
-        .current
-        .map_or_else(|| "-".to_owned(), |generation| generation.to_string());
-    vec![
-        policy.family.to_owned(),
-        format!("{} {}", reference.kind_and_group(), reference.path()),
-        generation,
-        policy.mode.to_owned(),
-        if policy.acts == "yes" {
-            paint.good("yes")
-        } else {
-            paint.warn("no")
-        },
-        policy.effect.text.clone(),
-        policy.verdict.result.clone(),
-        age(policy.created_at.as_deref(), now),
-    ]
-}
-
-/// Every field: the winner, its stanza and level, then every loser with the rule that beat it.
-fn fields(explanation: &Explanation, paint: Paint) -> String {
-    let mut entries: Vec<(&str, bool, &PolicyEntry, &polity_attach::SettingEntry)> = explanation
-        .policies
+/// What the answer does not say: kinds that could not be read, families that are not explained.
+fn missing(unread: &[String], families: &[Family]) -> Vec<serde_json::Value> {
+    let unread = unread
         .iter()
-        .flat_map(|policy| {
-            policy
-                .settings
-                .iter()
-                .map(move |setting| (setting.field.as_str(), !setting.won, policy, setting))
-        })
-        .collect();
-    entries.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    if entries.is_empty() {
-        return String::new();
+        .map(|what| serde_json::json!({"family": "attachment", "what": what}));
+    let absent = [
+        (Family::Admission, "admission"),
+        (Family::Configuration, "configuration"),
+    ]
+    .into_iter()
+    .filter(|(family, _)| families.contains(family))
+    .map(|(_, name)| {
+        serde_json::json!({"family": name, "what": format!("{name} policies"),
+                           "why": "this command does not explain them yet"})
+    });
+    unread.chain(absent).collect()
+}
+
+fn written(
+    explanation: &Explanation,
+    output: ExplainFormat,
+    columns: Columns,
+    now: Timestamp,
+) -> anyhow::Result<String> {
+    Ok(match output {
+        ExplainFormat::Table | ExplainFormat::Wide => {
+            table(explanation, columns, now, Paint::for_stdout())
+        }
+        ExplainFormat::Json => serde_json::to_string_pretty(explanation)?,
+        ExplainFormat::Yaml => serde_saphyr::to_string(explanation)?,
+        ExplainFormat::Dot => explanation.to_dot(),
+        ExplainFormat::Mermaid => explanation.to_mermaid(),
+    })
+}
+
+/// Where else to look.
+fn hints(graph: &Graph, object: &ObjectRef, owned: bool) {
+    if graph.kind(&object.group, &object.kind).is_some() {
+        eprintln!(
+            "hint: {object} is itself a policy; what it acts on: polity affects {}/{}",
+            object.kind, object.name
+        );
     }
-    let mut rows = vec![row(&[
-        "FIELD", "VALUE", "POLICY", "STANZA", "LEVEL", "CONTEXTS", "OUTCOME",
-    ])];
-    for (field, _, policy, setting) in entries {
-        let outcome = match (&setting.beaten_by, setting.rule) {
-            (Some(winner), Some(rule)) => {
-                format!("beaten by {}: {}", winner.path(), rule.sentence())
-            }
-            (None, Some(rule)) => rule.sentence().to_owned(),
-            _ => paint.good("in force"),
-        };
-        rows.push(vec![
-            field.to_owned(),
-            short(&setting.value),
-            policy.reference.object.path(),
-            setting.stanza.to_owned(),
-            setting.level.clone(),
-            setting.contexts.len().to_string(),
-            outcome,
-        ]);
+    let below = graph.owned(object);
+    let policies: usize = below.iter().map(|entry| entry.policies.len()).sum();
+    if !owned && policies > 0 {
+        let objects: usize = below.iter().map(|entry| entry.objects).sum();
+        eprintln!("hint: {policies} policies act on the {objects} objects it owns: --owned");
     }
-    columns(&rows)
+}
+
+fn fails(explanation: &Explanation, fail_on: Option<FailOn>) -> bool {
+    let findings = explanation.findings.iter();
+    let mut severities = findings.map(|finding| finding.severity);
+    match fail_on {
+        None => false,
+        Some(FailOn::Warn) => severities.any(|severity| severity != Severity::Info),
+        Some(FailOn::Error) => severities.any(|severity| severity == Severity::Error),
+    }
 }

@@ -7,7 +7,7 @@ use polity_core::selector::LabelSelector;
 use serde_json::Value;
 
 use super::names::Names;
-use super::source::{SourceArgs, ending};
+use super::source::{SourceArgs, Wanted, ending};
 use super::text::{age_of, condition, row};
 use crate::exit::{Exit, Hinted};
 use crate::output::columns;
@@ -74,7 +74,7 @@ impl GetArgs {
             source,
         } = self;
         let (types, name) = split(&types, name)?;
-        let (graph, missing) = source.graph().await?;
+        let (graph, missing) = source.graph(Wanted::default()).await?;
         let names = Names::of(&graph);
         let selector = match selector {
             Some(text) => text.parse::<LabelSelector>()?,

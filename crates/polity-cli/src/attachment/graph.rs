@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::names::Names;
-use super::source::{SourceArgs, ending};
+use super::source::{SourceArgs, Wanted, ending};
 use crate::exit::Exit;
 
 /// Draw objects and the policies on them
@@ -47,7 +47,9 @@ impl GraphArgs {
             output,
             source,
         } = self;
-        let (graph, missing) = source.graph().await?;
+        let wanted = object.as_deref();
+        let wanted = wanted.map_or_else(Wanted::default, Wanted::object);
+        let (graph, missing) = source.graph(wanted).await?;
         let names = Names::of(&graph);
         let around = object
             .map(|text| names.object(&graph, &text, &source.namespace))

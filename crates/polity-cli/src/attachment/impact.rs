@@ -7,7 +7,7 @@ use polity_attach::{FieldChange, Graph, Impact, ObjectRef, put_in_namespace};
 use serde::Serialize;
 
 use super::names::Names;
-use super::source::SourceArgs;
+use super::source::{SourceArgs, Wanted};
 use super::text::{row, short};
 use crate::exit::{Exit, Hinted};
 use crate::manifests::Manifests;
@@ -75,7 +75,7 @@ impl ImpactArgs {
             source,
             output,
         } = self;
-        let loaded = source.load().await?;
+        let loaded = source.load(Wanted::default()).await?;
         let before = Graph::of(loaded.objects.clone());
         let mut applied: Vec<serde_json::Value> = Vec::new();
         if !files.is_empty() {
@@ -106,6 +106,16 @@ impl ImpactArgs {
     }
 }
 
+/// A file knows no creation time: what exists keeps its age, what does not is the newest.
+pub(super) fn keep_identity(object: &mut serde_json::Value, stored: &serde_json::Value) {
+    for field in ["creationTimestamp", "uid", "generation"] {
+        let value = stored["metadata"][field].clone();
+        if !value.is_null() && object["metadata"][field].is_null() {
+            object["metadata"][field] = value;
+        }
+    }
+}
+
 /// What the results are before and after.
 pub(super) fn compare(
     before: Graph,
@@ -132,15 +142,9 @@ pub(super) fn compare(
         let Some(reference) = ObjectRef::of(&object) else {
             continue;
         };
-        // A file knows no creation time: what exists keeps its age, what does not is the newest.
         let stored = before.object(&reference);
         if let Some(stored) = stored {
-            for field in ["creationTimestamp", "uid", "generation"] {
-                let value = stored["metadata"][field].clone();
-                if !value.is_null() && object["metadata"][field].is_null() {
-                    object["metadata"][field] = value;
-                }
-            }
+            keep_identity(&mut object, stored);
         }
         changes.push(Change {
             change: if stored.is_some() { "changed" } else { "new" },

@@ -19,10 +19,17 @@ pub(super) struct Names {
 impl Names {
     /// All kinds of a graph: those of its objects, and those its CRDs define.
     pub(super) fn of(graph: &Graph) -> Self {
+        let objects = graph.objects();
+        Self::of_objects(objects.into_iter().map(|(_, value)| value))
+    }
+
+    /// As [`Self::of`], of objects that are not in a graph yet.
+    pub(super) fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut names = Self {
             by_name: BTreeMap::new(),
         };
-        for (object, value) in graph.objects() {
+        let objects = objects.into_iter();
+        for (object, value) in objects.filter_map(|value| Some((ObjectRef::of(value)?, value))) {
             names.add(&object.kind, &object.group, &object.kind);
             if object.kind == "CustomResourceDefinition" {
                 let spec = &value["spec"];

@@ -10,6 +10,7 @@ use polity_runtime::args::ClientArgs;
 use polity_runtime::env;
 use serde_json::Value;
 
+use super::names::Names;
 use crate::exit::Exit;
 use crate::manifests::ManifestArgs;
 use crate::output::Paint;
@@ -52,9 +53,34 @@ pub(super) struct Loaded {
     pub(super) missing: Vec<String>,
 }
 
+/// What is read of a cluster beside policies and what they target.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wanted<'a> {
+    /// `KIND/NAME` that was asked for, of whatever kind.
+    object: Option<&'a str>,
+    /// Whether to read what workloads own.
+    owned: bool,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn object(text: &'a str) -> Self {
+        Self {
+            object: Some(text),
+            owned: false,
+        }
+    }
+
+    pub(super) fn with_owned(self, owned: bool) -> Self {
+        Self { owned, ..self }
+    }
+}
+
+/// The kinds that workloads own.
+const OWNED: [(&str, &str); 3] = [("apps", "ReplicaSet"), ("batch", "Job"), ("", "Pod")];
+
 impl SourceArgs {
     /// Reads everything, and says on stderr what could not be read.
-    pub(super) async fn load(&self) -> anyhow::Result<Loaded> {
+    pub(super) async fn load(&self, wanted: Wanted<'_>) -> anyhow::Result<Loaded> {
         let loaded = if self.manifests.given() {
             let manifests = self.manifests.load()?;
             let mut objects: Vec<Value> = manifests
@@ -68,7 +94,8 @@ impl SourceArgs {
                 missing: Vec::new(),
             }
         } else {
-            from_cluster(&self.client()).await?
+            let client = polity_runtime::client::connect(&self.client()).await?;
+            from_cluster(client, wanted).await?
         };
         let paint = Paint::for_stderr();
         for missing in &loaded.missing {
@@ -87,8 +114,8 @@ impl SourceArgs {
     }
 
     /// The graph of everything, with what is worth saying about it on stderr.
-    pub(super) async fn graph(&self) -> anyhow::Result<(Graph, Vec<String>)> {
-        let Loaded { objects, missing } = self.load().await?;
+    pub(super) async fn graph(&self, wanted: Wanted<'_>) -> anyhow::Result<(Graph, Vec<String>)> {
+        let Loaded { objects, missing } = self.load(wanted).await?;
         let graph = Graph::of(objects);
         tell_errors(&graph);
         Ok((graph, missing))
@@ -110,7 +137,7 @@ fn tell_errors(graph: &Graph) {
 }
 
 /// The end of a command that found nothing wrong but may not have seen everything.
-pub(super) fn ending(missing: &[String]) -> Exit {
+pub(super) fn ending<T>(missing: &[T]) -> Exit {
     if missing.is_empty() {
         Exit::Fine
     } else {
@@ -118,8 +145,11 @@ pub(super) fn ending(missing: &[String]) -> Exit {
     }
 }
 
-async fn from_cluster(args: &ClientArgs) -> anyhow::Result<Loaded> {
-    let client = polity_runtime::client::connect(args).await?;
+/// Reads the policies of a cluster, what they target, and what is above and below that.
+pub(super) async fn from_cluster(
+    client: kube::Client,
+    wanted: Wanted<'_>,
+) -> anyhow::Result<Loaded> {
     let mut reader = Reader {
         client,
         loaded: Loaded {
@@ -156,6 +186,15 @@ async fn from_cluster(args: &ClientArgs) -> anyhow::Result<Loaded> {
         .chain(in_hierarchies(&reader.loaded.objects))
     {
         reader.list(&group, &kind).await?;
+    }
+    if let Some((kind, _)) = wanted.object.and_then(|text| text.split_once('/')) {
+        reader.list_named(kind).await?;
+    }
+    // A policy on a workload acts on its Pods only where what is between them is known.
+    if wanted.owned || kinds.kinds().any(|kind| kind.hierarchy == "owners") {
+        for (group, kind) in OWNED {
+            reader.list(group, kind).await?;
+        }
     }
     Ok(reader.loaded)
 }
@@ -202,7 +241,44 @@ impl Reader {
         }
     }
 
-    async fn resource(&mut self, group: &str, kind: &str) -> anyhow::Result<Option<ApiResource>> {
+    /// Reads all objects of the kind that somebody typed, if it is not read yet.
+    async fn list_named(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Ok((group, kind)) = Names::of_objects(&self.loaded.objects).kind(text) {
+            return self.list(&group, &kind).await;
+        }
+        // No CRD defines it: perhaps the server itself does. A name that nobody knows is reported when it is looked up.
+        let (name, group) = match text.split_once('.') {
+            Some((name, group)) => (name.to_lowercase(), Some(group)),
+            None => (text.to_lowercase(), None),
+        };
+        let served = self.client.list_api_groups().await;
+        let served = served.context("the cluster does not say what it serves")?;
+        let groups: Vec<String> = served.groups.into_iter().map(|group| group.name).collect();
+        for candidate in [String::new()].into_iter().chain(groups) {
+            if group.is_some_and(|group| group != candidate) {
+                continue;
+            }
+            for kind in self.kinds_called(&candidate, &name).await? {
+                self.list(&candidate, &kind).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kinds of a group that answer to a name, by kind or plural.
+    async fn kinds_called(&mut self, group: &str, name: &str) -> anyhow::Result<BTreeSet<String>> {
+        self.discover(group).await?;
+        let group = self.groups.get(group).and_then(Option::as_ref);
+        let resources = group.map(kube::discovery::ApiGroup::resources_by_stability);
+        let called = resources
+            .into_iter()
+            .flatten()
+            .map(|(resource, _)| resource)
+            .filter(|resource| resource.plural == name || resource.kind.to_lowercase() == name);
+        Ok(called.map(|resource| resource.kind).collect())
+    }
+
+    async fn discover(&mut self, group: &str) -> anyhow::Result<()> {
         if !self.groups.contains_key(group) {
             let found = match kube::discovery::group(&self.client, group).await {
                 Ok(found) => Some(found),
@@ -211,6 +287,11 @@ impl Reader {
             };
             self.groups.insert(group.to_owned(), found);
         }
+        Ok(())
+    }
+
+    async fn resource(&mut self, group: &str, kind: &str) -> anyhow::Result<Option<ApiResource>> {
+        self.discover(group).await?;
         let group = self.groups.get(group).and_then(Option::as_ref);
         // Not all kinds of a group are served at its preferred version.
         let found = group

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::get::Listing;
 use super::names::Names;
 use super::{affects, analyze, describe, effective, explain, impact};
+use crate::exit::Exit;
 use crate::manifests::Manifests;
 use crate::output::Paint;
 
@@ -64,7 +65,12 @@ fn explain_names_the_policy_that_beat_the_shop() {
     let explanation = graph
         .explain(&named(&graph, "service/cart"), None, now())
         .unwrap();
-    insta::assert_snapshot!(explain::table(&explanation, false, now(), Paint::plain()));
+    insta::assert_snapshot!(explain::table(
+        &explanation,
+        explain::Columns::Usual,
+        now(),
+        Paint::plain()
+    ));
     let json = serde_json::to_value(&explanation).unwrap();
     assert_eq!(json["kind"], "Explanation");
     assert_eq!(json["policies"][0]["acts"], "yes");
@@ -72,7 +78,7 @@ fn explain_names_the_policy_that_beat_the_shop() {
         .explain(&named(&graph, "gatewayclass/edge"), None, now())
         .unwrap();
     assert!(
-        explain::table(&none, false, now(), Paint::plain())
+        explain::table(&none, explain::Columns::Usual, now(), Paint::plain())
             .contains("no policy acts on this object")
     );
 }
@@ -313,4 +319,176 @@ fn the_schema_of_attachment_config_and_the_engine_know_the_same_fields() {
             "{field} is in the schema and the engine does not know it"
         );
     }
+}
+
+/// Three Pods of a Deployment, and a policy on the Deployment that its Pods inherit.
+fn workload() -> Vec<Value> {
+    let owned = |api: &str, kind: &str, name: &str, owner: (&str, &str, &str)| {
+        json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "shop",
+               "ownerReferences": [{"apiVersion": owner.0, "kind": owner.1, "name": owner.2}]}})
+    };
+    let mut objects = samples();
+    objects.push(json!({"apiVersion": "polity.dev/v1alpha1", "kind": "AttachmentConfig", "metadata": {"name": "owners"},
+        "spec": {"kinds": [{"group": "samples.polity.dev", "kind": "RetryPolicy", "hierarchy": "owners"}]}}));
+    objects.push(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}));
+    objects.push(owned(
+        "apps/v1",
+        "ReplicaSet",
+        "web-1",
+        ("apps/v1", "Deployment", "web"),
+    ));
+    for pod in ["web-1-a", "web-1-b", "web-1-c"] {
+        objects.push(owned("v1", "Pod", pod, ("apps/v1", "ReplicaSet", "web-1")));
+    }
+    objects.push(json!({"apiVersion": "samples.polity.dev/v1alpha1", "kind": "RetryPolicy",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"targetRef": {"group": "apps", "kind": "Deployment", "name": "web"}, "overrides": {"attempts": 1}}}));
+    objects
+}
+
+#[test]
+fn explain_follows_owner_references_down() {
+    let graph = Graph::of(workload());
+    let web = named(&graph, "deployment/web");
+    let mut explanation = graph.explain(&web, None, now()).unwrap();
+    explanation.owned = Some(graph.owned(&web));
+    let text = explain::table(&explanation, explain::Columns::Usual, now(), Paint::plain());
+    let (_, owned) = text.split_once("OWNED").unwrap();
+    insta::assert_snapshot!(format!("OWNED{owned}"));
+    let pod = named(&graph, "pod/web-1-a");
+    assert_eq!(graph.owned(&pod), Vec::new());
+}
+
+#[test]
+fn explain_is_wide_and_drawn_with_the_same_policies() {
+    let graph = Graph::of(samples());
+    let cart = named(&graph, "service/cart");
+    let explanation = graph.explain(&cart, None, now()).unwrap();
+    let wide = explain::table(&explanation, explain::Columns::Wide, now(), Paint::plain());
+    insta::assert_snapshot!("explain_wide", wide);
+    let (dot, mermaid) = (explanation.to_dot(), explanation.to_mermaid());
+    insta::assert_snapshot!("explain_dot", dot);
+    insta::assert_snapshot!("explain_mermaid", mermaid);
+    for policy in &explanation.policies {
+        let reference = &policy.reference.object;
+        let name = format!("{}/{}", reference.kind, reference.path());
+        for (form, text) in [("dot", &dot), ("mermaid", &mermaid)] {
+            assert!(text.contains(&name), "{name} in {form}");
+        }
+        assert!(wide.contains(&reference.path()), "{name} in the table");
+    }
+}
+
+#[test]
+fn explain_says_why_one_policy_does_not_act() {
+    let mut objects = samples();
+    let other = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other", "namespace": "shop"}});
+    let elsewhere = json!({"apiVersion": "samples.polity.dev/v1alpha1", "kind": "TimeoutPolicy",
+        "metadata": {"name": "elsewhere", "namespace": "shop"},
+        "spec": {"targetRef": {"group": "", "kind": "Service", "name": "other"}, "defaults": {"idle": "1s"}}});
+    let mut empty = elsewhere.clone();
+    empty["metadata"]["name"] = json!("empty");
+    empty["spec"]["defaults"] = json!({});
+    objects.extend([other, elsewhere, empty]);
+    let graph = Graph::of(objects);
+    let cart = named(&graph, "service/cart");
+    let why = |policy: &str| {
+        let policy = named(&graph, policy);
+        let explanation = graph.explain_policy(&cart, &policy, None, now()).unwrap();
+        let [entry] = explanation.policies.as_slice() else {
+            panic!("one policy was asked for");
+        };
+        let last = entry.why.last().unwrap();
+        format!("{} {} {}", entry.acts, last.step, last.result)
+    };
+    assert_eq!(why("timeoutpolicy/web"), "yes effective yes");
+    assert_eq!(why("timeoutpolicy/elsewhere"), "no reaches no");
+    assert_eq!(why("timeoutpolicy/empty"), "no sets no");
+}
+
+#[derive(Debug, clap::Parser)]
+struct Explain {
+    #[command(flatten)]
+    args: explain::ExplainArgs,
+}
+
+/// What `polity explain` answers to these words, on the samples.
+async fn explained(words: &str) -> anyhow::Result<(String, Exit)> {
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/samples/attachment");
+    let words = ["explain", "-m", samples]
+        .into_iter()
+        .chain(words.split_whitespace());
+    let args = <Explain as clap::Parser>::try_parse_from(words)?.args;
+    args.answer(now()).await
+}
+
+#[tokio::test]
+async fn explain_takes_an_object_that_is_not_stored_and_says_what_it_leaves_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new.yaml");
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: new}\nspec:\n  parentRefs: [{name: edge, namespace: infra}]\n";
+    std::fs::write(&file, route).unwrap();
+    let path = file.display().to_string();
+    let fine = |part| Ok((part, Exit::Fine));
+    for (words, expected) in [
+        (format!("-f {path} -n shop"), fine("shop/new")),
+        (
+            format!("-f {path} -n shop -o json"),
+            fine("\"stored\": false"),
+        ),
+        (format!("-f {path} -n shop -o dot"), fine("digraph")),
+        (format!("-f {path} service/cart -n shop"), fine("shop/cart")),
+        (format!("-f {path} httproute/new"), fine("1 policy acts")),
+        (
+            "service/cart -n shop -o yaml".to_owned(),
+            fine("stored: true"),
+        ),
+        (
+            "service/cart -n shop --policy timeoutpolicy/web -o wide".to_owned(),
+            fine("PROVENANCE"),
+        ),
+        (
+            "service/cart -n shop --fail-on warn".to_owned(),
+            fine("4 policies act"),
+        ),
+        (
+            "service/cart -n shop --family admission,attachment".to_owned(),
+            Ok(("missing: admission policies", Exit::Incomplete)),
+        ),
+        (
+            "service/cart -n shop --family admission -o json".to_owned(),
+            Ok(("does not explain them yet", Exit::Incomplete)),
+        ),
+        (
+            "service/cart -n shop --policy service/cart".to_owned(),
+            Err("is no policy"),
+        ),
+        (
+            "service/none -n shop".to_owned(),
+            Err("not found or not readable"),
+        ),
+        (String::new(), Err("required arguments")),
+        (
+            "service/cart --family nonsense".to_owned(),
+            Err("invalid value"),
+        ),
+    ] {
+        match (explained(&words).await, expected) {
+            (Ok((text, exit)), Ok((part, expected))) => {
+                assert_eq!(exit, expected, "{words}");
+                assert!(text.contains(part), "{words}: {text}");
+            }
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "{words}: {error}");
+            }
+            (outcome, expected) => panic!("{words}: {outcome:?} instead of {expected:?}"),
+        }
+    }
+    std::fs::write(
+        &file,
+        format!("{route}---\n{}", route.replace("new", "two")),
+    )
+    .unwrap();
+    let two = explained(&format!("-f {path}")).await.unwrap_err();
+    assert_eq!(two.to_string(), "the file holds 2 objects");
 }

@@ -161,6 +161,115 @@ metadata: {name: web-0, namespace: shop}
     );
 }
 
+/// What the schema of SARIF 2.1.0 says about the objects that are written: where they stand, what they must have, and
+/// what they may have beside it, as far as it is used. Every one of them refuses other fields.
+const SARIF_OBJECTS: &[(&str, &[&str], &[&str])] = &[
+    ("", &["version", "runs"], &["$schema"]),
+    ("/runs/*", &["tool"], &["columnKind", "results"]),
+    ("/runs/*/tool", &["driver"], &[]),
+    (
+        "/runs/*/tool/driver",
+        &["name"],
+        &["semanticVersion", "rules"],
+    ),
+    (
+        "/runs/*/tool/driver/rules/*",
+        &["id"],
+        &["shortDescription", "help"],
+    ),
+    (
+        "/runs/*/tool/driver/rules/*/shortDescription",
+        &["text"],
+        &[],
+    ),
+    ("/runs/*/tool/driver/rules/*/help", &["text"], &[]),
+    (
+        "/runs/*/results/*",
+        &["message"],
+        &[
+            "ruleId",
+            "ruleIndex",
+            "level",
+            "locations",
+            "partialFingerprints",
+        ],
+    ),
+    ("/runs/*/results/*/message", &["text"], &[]),
+    (
+        "/runs/*/results/*/locations/*",
+        &[],
+        &["physicalLocation", "logicalLocations"],
+    ),
+    (
+        "/runs/*/results/*/locations/*/physicalLocation",
+        &["artifactLocation"],
+        &["region"],
+    ),
+    (
+        "/runs/*/results/*/locations/*/physicalLocation/artifactLocation",
+        &[],
+        &["uri"],
+    ),
+    (
+        "/runs/*/results/*/locations/*/physicalLocation/region",
+        &[],
+        &["startLine"],
+    ),
+    (
+        "/runs/*/results/*/locations/*/logicalLocations/*",
+        &[],
+        &["fullyQualifiedName", "kind"],
+    ),
+];
+
+/// Holds every object of a log against the table; fingerprints may have any name.
+fn check_sarif(place: &str, value: &Value, checked: &mut usize) {
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                check_sarif(&format!("{place}/*"), item, checked);
+            }
+        }
+        Value::Object(fields) if !place.ends_with("/partialFingerprints") => {
+            let known = SARIF_OBJECTS.iter().find(|(known, ..)| *known == place);
+            let (_, required, optional) =
+                known.unwrap_or_else(|| panic!("{place} is in the table"));
+            for name in *required {
+                assert!(fields.contains_key(*name), "{place} has {name}");
+            }
+            for (name, field) in fields {
+                let allowed =
+                    required.contains(&name.as_str()) || optional.contains(&name.as_str());
+                assert!(allowed, "{place} may have {name}");
+                check_sarif(&format!("{place}/{name}"), field, checked);
+            }
+            *checked += 1;
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn sarif_has_what_its_schema_demands_and_nothing_that_it_forbids() {
+    let view = view_of(&samples(), "", &BY);
+    let log: Value =
+        serde_json::from_str(&sarif::findings(&view.results).to_sarif().unwrap()).unwrap();
+    let mut checked = 0;
+    check_sarif("", &log, &mut checked);
+    assert!(checked > 50, "{checked} objects");
+    let rules = log["runs"][0]["tool"]["driver"]["rules"]
+        .as_array()
+        .unwrap();
+    for result in log["runs"][0]["results"].as_array().unwrap() {
+        let level = result["level"].as_str().unwrap();
+        assert!(["none", "note", "warning", "error"].contains(&level));
+        let index = result["ruleIndex"].as_u64().unwrap() as usize;
+        assert_eq!(rules[index]["id"], result["ruleId"]);
+        let region = &result["locations"][0]["physicalLocation"]["region"];
+        assert!(region["startLine"].as_u64().unwrap() >= 1);
+    }
+}
+
 #[test]
 fn a_page_needs_nothing_else_and_holds_no_foreign_markup() {
     let text = "\

@@ -9,7 +9,7 @@ use super::gather::{Gathered, from_cluster, from_files};
 use super::rows::{Dimension, Filter, View};
 use super::{csv, html, sarif, table};
 use crate::exit::Exit;
-use crate::manifests::ManifestArgs;
+use crate::manifests::{ManifestArgs, Manifests};
 use crate::output::Paint;
 
 /// Show what policies say: reports of both API groups as one table
@@ -91,16 +91,15 @@ impl ViewArgs {
             client,
         } = self;
         let gathered = if manifests.given() {
-            from_files(&manifests.load()?)
+            from_files(&Manifests::load(&manifests.manifests)?)
         } else {
             let client = polity_runtime::client::connect(&client).await?;
-            let gathered = from_cluster(&client, &filter.namespaces).await?;
-            let paint = Paint::for_stderr();
-            for complaint in &gathered.unreadable {
-                eprintln!("{} {complaint}", paint.warn("warning:"));
-            }
-            gathered
+            from_cluster(&client, &filter.namespaces).await?
         };
+        let paint = Paint::for_stderr();
+        for complaint in &gathered.unreadable {
+            eprintln!("{} {complaint}", paint.warn("warning:"));
+        }
         let Gathered {
             rows,
             n_reports,
