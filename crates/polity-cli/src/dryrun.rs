@@ -15,6 +15,7 @@ mod schemas;
 mod show;
 mod templates;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use jiff::Timestamp;
 use polity_comply::evaluate::{Options, evaluate};
 use polity_comply::status::{State, Status};
 use polity_comply::{Cluster, ConfigurationPolicy, GoTemplates};
-use polity_core::yaml_out;
+use polity_core::{GroupVersionKind, yaml_out};
 use polity_runtime::args::ClientArgs;
 use polity_runtime::{Clock, env};
 use polity_template::{Limits, Rules};
@@ -177,9 +178,7 @@ impl DryrunArgs {
             let kinds = Kinds::load(mappings_file.as_deref())?;
             let manifests = inputs::load(&inputs)?;
             let cluster = FileCluster::new(kinds, manifests)?;
-            let evaluated = report.all(&policies, &cluster, &mut log);
-            cluster.tell_unconfirmed();
-            evaluated
+            report.all(&policies, &cluster, &mut log)
         };
         if let Some(path) = messages_path {
             let lines: Vec<&str> = evaluated.iter().map(|one| one.message.as_str()).collect();
@@ -224,6 +223,14 @@ fn write_file(path: &std::path::Path, content: &str) -> anyhow::Result<()> {
     std::fs::write(path, content).with_context(|| format!("writing {}", path.display()))
 }
 
+/// A cluster that policies are held against.
+trait Looked: Cluster {
+    /// The kinds with differences, since this was last asked, that nobody could hold against a schema.
+    fn unconfirmed(&self) -> BTreeSet<GroupVersionKind> {
+        BTreeSet::new()
+    }
+}
+
 /// What became of one policy.
 struct Evaluated {
     compliant: bool,
@@ -247,7 +254,7 @@ impl Report {
     fn all(
         &self,
         policies: &[ConfigurationPolicy],
-        cluster: &dyn Cluster,
+        cluster: &dyn Looked,
         log: &mut Log,
     ) -> Vec<Evaluated> {
         let several = policies.len() > 1;
@@ -264,12 +271,13 @@ impl Report {
             .collect()
     }
 
-    fn one(&self, policy: &ConfigurationPolicy, cluster: &dyn Cluster, log: &mut Log) -> Evaluated {
+    fn one(&self, policy: &ConfigurationPolicy, cluster: &dyn Looked, log: &mut Log) -> Evaluated {
         let host = DryrunHost::new(cluster, self.now);
         let templates = GoTemplates::new(&host, Rules::default(), Limits::default());
         let evaluation = evaluate(policy, cluster, &templates, self.options);
         log.evaluation(policy, &evaluation);
-        let conclusion = evaluation.conclude(&Status::default(), &[], &templates, self.now);
+        let mut conclusion = evaluation.conclude(&Status::default(), &[], &templates, self.now);
+        say_unconfirmed(&mut conclusion.messages, &cluster.unconfirmed());
         let status = conclusion.status.to_json(self.now, &Value::Null);
         let mut text = String::new();
         if let Some(desired) = &self.desired_status {
@@ -291,6 +299,23 @@ impl Report {
             status,
             text,
         }
+    }
+}
+
+/// Says in the messages for which kinds a server might see things differently.
+fn say_unconfirmed(messages: &mut [String], unconfirmed: &BTreeSet<GroupVersionKind>) {
+    if unconfirmed.is_empty() {
+        return;
+    }
+    let kind = |gvk: &GroupVersionKind| format!("{} {}", gvk.api_version(), gvk.kind);
+    let kinds: Vec<String> = unconfirmed.iter().map(kind).collect();
+    let violations = messages.iter_mut();
+    for message in violations.filter(|message| message.starts_with("NonCompliant")) {
+        _ = write!(
+            message,
+            " (there is no schema of {}: what a server would default or leave out is not known)",
+            kinds.join(", ")
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! Policies, bindings, placements and clusters from files, as the values that the engines decide by.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -7,15 +8,17 @@ use polity_api::apps::v1::PlacementRule;
 use polity_api::policy::{v1, v1beta1};
 use polity_api::{cluster, decode};
 use polity_core::ClusterName;
-use polity_core::cluster::{ClusterSet, ClusterSetBinding, ManagedCluster};
+use polity_core::cluster::{AddOnScores, ClusterSet, ClusterSetBinding, ManagedCluster};
 use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy, PolicySet, names};
-use polity_core::placement::{Placement, PlacementDecision};
-use polity_govern::place::Decisions;
-use polity_govern::simulate::{Document, Hub, PolicyKey};
-use polity_rollout::{DecisionGroups, Fleet, FleetParts, schedule};
+use polity_core::placement::{Placement, PlacementDecision, PlacementKey};
+use polity_govern::place::{self, Decisions};
+use polity_govern::simulate::{Document, Hub, Lower, PolicyKey};
+use polity_rollout::DecisionGroups;
+use polity_rollout::placement::ClusterExpressions;
 use serde_json::{Value, json};
 
 use crate::manifests::{Manifests, Problem};
+use crate::placement::{Expressions, FleetFiles, unusable};
 
 const CLUSTER_GROUP: &str = polity_core::cluster::names::GROUP;
 
@@ -67,6 +70,10 @@ pub(crate) fn lower(object: &Value) -> Result<Document, String> {
                 decode(&namespaced).map_err(text)?;
             Document::ClusterSetBinding(ClusterSetBinding::try_from(&wire).map_err(joined)?)
         }
+        (CLUSTER_GROUP, "AddOnPlacementScore") => {
+            let wire: cluster::v1alpha1::AddOnPlacementScore = decode(&namespaced).map_err(text)?;
+            Document::Scores(AddOnScores::from(&wire))
+        }
         _ => Document::Other,
     })
 }
@@ -99,44 +106,63 @@ fn rule_decisions(rule: &PlacementRule) -> Decisions {
     }
 }
 
+/// What a simulation asks of the outside: objects lowered, and expressions over the clusters among them.
+#[derive(Debug, Default)]
+pub(crate) struct Lowering {
+    expressions: Expressions<'static>,
+}
+
+impl Lower for Lowering {
+    fn lower(&self, object: &Value) -> Result<Document, String> {
+        let lowered = lower(object)?;
+        match &lowered {
+            Document::Cluster(cluster) => {
+                self.expressions.know(cluster, Cow::Owned(object.clone()));
+            }
+            Document::Scores(scores) => self.expressions.know_scores(scores),
+            _ => {}
+        }
+        Ok(lowered)
+    }
+
+    fn expressions(&self) -> &dyn ClusterExpressions {
+        &self.expressions
+    }
+}
+
 /// Everything about governance that files hold.
 #[derive(Default)]
-pub(crate) struct Governance {
+pub(crate) struct Governance<'a> {
     /// Root policies and replicas, bindings and sets; its decisions come from [`Governance::decide`].
     pub(crate) hub: Hub,
-    pub(crate) placements: Vec<Placement>,
+    pub(crate) fleet: FleetFiles<'a>,
     pub(crate) problems: Vec<Problem>,
-    fleet: FleetParts,
+    /// The placements that choose nobody because they make no sense; they come from [`Governance::decide`].
+    pub(crate) misconfigured: Vec<(PlacementKey, String)>,
     rules: Vec<Decisions>,
 }
 
-impl Governance {
+impl<'a> Governance<'a> {
     /// Reads what was loaded; documents that do not fit are problems, and the rest goes on.
-    pub(crate) fn of(manifests: &Manifests) -> Self {
+    pub(crate) fn of(manifests: &'a Manifests) -> Self {
         let mut governance = Self::default();
-        let mut policies = Vec::new();
         for document in &manifests.documents {
             match lower(&document.object) {
-                Err(message) => governance.problems.push(Problem {
-                    origin: document.origin.clone(),
-                    message: format!("{} {}: {message}", document.kind.kind, document.name()),
-                }),
-                Ok(Document::Policy(policy)) => policies.push(*policy),
-                Ok(Document::Binding(binding)) => governance.hub.bindings.push(binding),
-                Ok(Document::PolicySet(set)) => governance.hub.policy_sets.push(set),
-                Ok(Document::Placement(placement)) => governance.placements.push(*placement),
-                Ok(Document::Decision(decision)) => governance.fleet.decisions.push(decision),
-                Ok(Document::PlacementRule(decisions)) => governance.rules.push(decisions),
-                Ok(Document::Cluster(cluster)) => governance.fleet.clusters.push(*cluster),
-                Ok(Document::ClusterSet(set)) => governance.fleet.sets.push(set),
-                Ok(Document::ClusterSetBinding(binding)) => governance.fleet.bindings.push(binding),
-                Ok(Document::Other) => {}
+                Ok(lowered) => governance.take(document, lowered),
+                Err(message) => governance.problems.push(unusable(document, &message)),
             }
         }
-        for policy in policies {
-            governance.add(policy);
-        }
         governance
+    }
+
+    fn take(&mut self, document: &'a crate::manifests::Document, lowered: Document) {
+        match self.fleet.take(document, lowered) {
+            Some(Document::Policy(policy)) => self.add(*policy),
+            Some(Document::Binding(binding)) => self.hub.bindings.push(binding),
+            Some(Document::PolicySet(set)) => self.hub.policy_sets.push(set),
+            Some(Document::PlacementRule(decisions)) => self.rules.push(decisions),
+            _ => {}
+        }
     }
 
     /// A policy with the label of a root is a replica of it, whichever file it stands in.
@@ -166,38 +192,14 @@ impl Governance {
 
     /// Fills in the decisions: those among the files as they are, the others as the scheduler would decide now.
     pub(crate) fn decide(&mut self, now: Timestamp) {
-        let fleet = Fleet::from(self.fleet.clone());
-        let mut decisions = std::mem::take(&mut self.rules);
-        for placement in &self.placements {
-            let given: Vec<_> = self
-                .fleet
-                .decisions
-                .iter()
-                .filter(|decision| decision.placement == placement.key)
-                .map(|decision| (decision.group.clone(), decision.clusters.clone()))
-                .collect();
-            let groups = if given.is_empty() {
-                schedule(
-                    placement,
-                    &fleet,
-                    &polity_rollout::placement::NoExpressions,
-                    now,
-                )
-                .decision_groups()
-            } else {
-                DecisionGroups::gather(given)
-            };
-            decisions.push(Decisions {
-                namespace: placement.key.namespace.clone(),
-                placement: PlacementRef {
-                    name: placement.key.name.clone(),
-                    kind: PlacementKind::Placement,
-                },
-                groups,
-                settled: true,
-            });
-        }
-        self.hub.decisions = decisions;
+        let placements = self.fleet.placements.iter();
+        let placements = placements.map(|(_, placement)| placement);
+        let fleet = self.fleet.fleet();
+        let given = &self.fleet.parts.decisions;
+        let decided = place::decide(placements, given, &fleet, &self.fleet.expressions, now);
+        self.misconfigured = decided.misconfigured;
+        self.hub.decisions = std::mem::take(&mut self.rules);
+        self.hub.decisions.extend(decided.decisions);
     }
 
     /// The root policies of a name, in any namespace unless one is given.
@@ -210,7 +212,7 @@ impl Governance {
 
     /// The clusters that a placement may not know of are none: how many the files hold.
     pub(crate) fn n_clusters(&self) -> usize {
-        self.fleet.clusters.len()
+        self.fleet.parts.clusters.len()
     }
 
     /// The names of all placements, with their namespaces.

@@ -9,6 +9,7 @@ use crate::exit::Exit;
 
 pub use cel::Expressions;
 pub use fleet::FleetFiles;
+pub(crate) use fleet::unusable;
 
 /// See which clusters a placement chooses, and why
 #[derive(Debug, clap::Args)]

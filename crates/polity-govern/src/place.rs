@@ -1,5 +1,7 @@
 //! From bindings to clusters: where a root policy goes, and where a binding makes it enforce.
 
+mod decide;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use polity_core::ClusterName;
@@ -8,6 +10,8 @@ use polity_core::governance::{
 };
 use polity_core::rollout_strategy::GroupKey;
 use polity_rollout::DecisionGroups;
+
+pub use decide::{Decided, decide};
 
 /// What one placement decided. There is one for every Placement and PlacementRule that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]

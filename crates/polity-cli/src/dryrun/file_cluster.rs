@@ -10,11 +10,11 @@ use polity_core::selector::LabelSelector;
 use polity_core::{GroupVersionKind, ObjectKey};
 use serde_json::{Value, json};
 
+use super::Looked;
 use super::kinds::Kinds;
 use super::schemas::{Schemas, Verdict};
 use crate::exit::Hinted;
 use crate::manifests::{Document, Manifests};
-use crate::output::Paint;
 
 /// The namespace that is always there, and that objects without one go to.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -32,7 +32,7 @@ pub(super) struct FileCluster {
     kinds: Kinds,
     schemas: Schemas,
     objects: BTreeMap<(GroupVersionKind, ObjectKey), Arc<Value>>,
-    /// The kinds whose differences nobody could confirm.
+    /// The kinds whose differences nobody could confirm since they were last asked for.
     unconfirmed: RefCell<BTreeSet<GroupVersionKind>>,
 }
 
@@ -100,19 +100,6 @@ impl FileCluster {
         Ok(())
     }
 
-    /// Says on stderr for which kinds a server might see things differently.
-    pub(super) fn tell_unconfirmed(&self) {
-        let paint = Paint::for_stderr();
-        for gvk in &*self.unconfirmed.borrow() {
-            eprintln!(
-                "{} there is no schema of {} {}: what a server would default or leave out is not known",
-                paint.warn("note:"),
-                gvk.api_version(),
-                gvk.kind
-            );
-        }
-    }
-
     fn of_kind<'a>(
         &'a self,
         gvk: &'a GroupVersionKind,
@@ -122,6 +109,12 @@ impl FileCluster {
             .range((gvk.clone(), first)..)
             .take_while(move |((of, _), _)| of == gvk)
             .map(|((_, key), object)| (key, object))
+    }
+}
+
+impl Looked for FileCluster {
+    fn unconfirmed(&self) -> BTreeSet<GroupVersionKind> {
+        self.unconfirmed.take()
     }
 }
 

@@ -26,27 +26,32 @@ impl GenerateArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let Self { client } = self;
         let client = connect(&client).await?;
-        let mut resources = Vec::new();
-        let core = client.list_core_api_versions().await;
-        for version in core.context("asking for the core versions")?.versions {
-            let list = client.list_core_api_resources(&version).await;
-            resources.push(list.with_context(|| format!("asking for the kinds of {version}"))?);
-        }
-        let groups = client.list_api_groups().await;
-        for group in groups.context("asking for the groups")?.groups {
-            for version in group.versions {
-                let group_version = version.group_version;
-                match client.list_api_group_resources(&group_version).await {
-                    Ok(list) => resources.push(list),
-                    // An aggregated API that is down must not hide all others.
-                    Err(error) => eprintln!("warning: {group_version} is left out: {error}"),
-                }
-            }
-        }
-        let text = yaml_out::to_yaml(&mappings(&resources));
+        let text = mappings_of(&client).await?;
         std::io::stdout().lock().write_all(text.as_bytes())?;
         Ok(())
     }
+}
+
+/// The kinds that a cluster serves, as YAML.
+pub(super) async fn mappings_of(client: &kube::Client) -> anyhow::Result<String> {
+    let mut resources = Vec::new();
+    let core = client.list_core_api_versions().await;
+    for version in core.context("asking for the core versions")?.versions {
+        let list = client.list_core_api_resources(&version).await;
+        resources.push(list.with_context(|| format!("asking for the kinds of {version}"))?);
+    }
+    let groups = client.list_api_groups().await;
+    for group in groups.context("asking for the groups")?.groups {
+        for version in group.versions {
+            let group_version = version.group_version;
+            match client.list_api_group_resources(&group_version).await {
+                Ok(list) => resources.push(list),
+                // An aggregated API that is down must not hide all others.
+                Err(error) => eprintln!("warning: {group_version} is left out: {error}"),
+            }
+        }
+    }
+    Ok(yaml_out::to_yaml(&mappings(&resources)))
 }
 
 /// A client, with a hint where there is none.

@@ -8,7 +8,7 @@ use polity_comply::Kind;
 use polity_core::{GroupVersionKind, kinds};
 use serde_json::Value;
 
-use crate::manifests::Manifests;
+use crate::manifests::{Manifests, in_words};
 
 /// How a mappings file calls kinds that live in namespaces; all others are `root`.
 pub(super) const NAMESPACE_SCOPE: &str = "namespace";
@@ -55,7 +55,10 @@ impl Kinds {
     }
 
     fn add_mappings(&mut self, text: &str) -> anyhow::Result<()> {
-        let mappings: Value = serde_saphyr::from_str(text)?;
+        let mappings: Value = serde_saphyr::from_str(text).map_err(|error| {
+            let (line, words) = in_words(&error);
+            anyhow::anyhow!("line {line}: {words}")
+        })?;
         let Some(mappings) = mappings.as_array() else {
             anyhow::bail!("it is not a list");
         };

@@ -123,6 +123,8 @@ fn path(kind: &Kind, namespace: Option<&str>, name: Option<&str>) -> String {
     format!("{base}{namespace}/{}{name}", kind.plural)
 }
 
+impl super::Looked for LiveCluster {}
+
 impl Cluster for LiveCluster {
     fn kind(&self, gvk: &GroupVersionKind) -> Result<Option<Kind>, ReadError> {
         if let Some(known) = self.kinds.borrow().get(gvk) {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, field};
+use polity_merge::builtin::defaults::apply_defaults;
 use polity_merge::schema::{self, Additional, Schema};
 use serde_json::Value;
 
@@ -34,7 +35,7 @@ pub(super) enum Verdict {
 
 /// A schema with what kind of server code would read it.
 enum Known {
-    /// Decoded into a Go type and encoded again: empty lists and maps vanish.
+    /// Decoded into a Go type, completed and encoded again: empty lists and maps vanish, defaults appear.
     BuiltIn(Arc<Schema>),
     /// Kept as it is written, but for its metadata.
     Custom(Arc<Schema>),
@@ -64,8 +65,8 @@ impl Schemas {
         let Some(known) = self.get(gvk) else {
             return Verdict::NoSchema;
         };
-        let (before, known_odd) = known.stored(current);
-        let (after, odd) = known.stored(updated);
+        let (before, known_odd) = known.stored(gvk, current);
+        let (after, odd) = known.stored(gvk, updated);
         // What the file itself has wrong is not the policy's doing.
         let unknown: Vec<String> = odd
             .iter()
@@ -106,14 +107,19 @@ impl Schemas {
 
 impl Known {
     /// The object as a server would keep it, and the paths of the fields it does not know.
-    fn stored(&self, object: &Value) -> (Value, Vec<String>) {
+    fn stored(&self, gvk: &GroupVersionKind, object: &Value) -> (Value, Vec<String>) {
         let mut object = object.clone();
         let (Self::BuiltIn(schema) | Self::Custom(schema)) = self;
         let unknown = schema::prune(schema, &mut object);
-        schema::default(schema, &mut object);
         match self {
-            Self::BuiltIn(schema) => drop_empty(schema, &mut object),
-            Self::Custom(_) => drop_empty(schema::object_meta(), &mut object["metadata"]),
+            Self::BuiltIn(schema) => {
+                apply_defaults(gvk, &mut object);
+                drop_empty(schema, &mut object);
+            }
+            Self::Custom(schema) => {
+                schema::default(schema, &mut object);
+                drop_empty(schema::object_meta(), &mut object["metadata"]);
+            }
         }
         (object, unknown)
     }
@@ -190,12 +196,85 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_fills_in_is_the_same() {
+        let same = |group: &str, version: &str, kind: &str, given: Value, said: Value| {
+            let schemas = Schemas::new(&Manifests::default());
+            let gvk = GroupVersionKind::new(group, version, kind);
+            let object = |spec: Value| json!({"apiVersion": gvk.api_version(), "kind": kind, "metadata": {"name": "x"}, "spec": spec});
+            assert_eq!(
+                schemas.judge(&gvk, &object(given), &object(said.clone())),
+                Verdict::Same,
+                "{kind} {said}"
+            );
+        };
+        let pod = json!({"containers": [{"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]});
+        same(
+            "",
+            "v1",
+            "Pod",
+            pod.clone(),
+            json!({
+                "hostNetwork": false,
+                "restartPolicy": "Always",
+                "dnsPolicy": "ClusterFirst",
+                "terminationGracePeriodSeconds": 30,
+                "containers": [{
+                    "name": "c",
+                    "image": "nginx",
+                    "imagePullPolicy": "Always",
+                    "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                }],
+            }),
+        );
+        let deployment = |more: Value| {
+            let mut spec = json!({
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod},
+            });
+            polity_merge::patch::merge_patch(&mut spec, &more);
+            spec
+        };
+        same(
+            "apps",
+            "v1",
+            "Deployment",
+            deployment(json!({})),
+            deployment(json!({
+                "replicas": 1,
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}},
+                "template": {"spec": {"restartPolicy": "Always"}},
+            })),
+        );
+        same(
+            "",
+            "v1",
+            "Service",
+            json!({"ports": [{"port": 80}]}),
+            json!({"type": "ClusterIP", "sessionAffinity": "None", "ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}]}),
+        );
+        same(
+            "batch",
+            "v1",
+            "CronJob",
+            json!({"schedule": "@daily"}),
+            json!({"schedule": "@daily", "suspend": false, "concurrencyPolicy": "Allow"}),
+        );
+        same(
+            "",
+            "v1",
+            "LimitRange",
+            json!({"limits": [{"type": "Container", "max": {"memory": "1Gi"}}]}),
+            json!({"limits": [{"type": "Container", "max": {"memory": "1024Mi"}, "default": {"memory": "1Gi"}}]}),
+        );
+    }
+
+    #[test]
     fn what_means_something_is_different() {
         let volumes = |volume: Value| pod(json!({"volumes": [volume]}));
         assert_eq!(
             judge(
                 volumes(json!({"name": "v"})),
-                volumes(json!({"name": "v", "emptyDir": {}}))
+                volumes(json!({"name": "v", "downwardAPI": {}}))
             ),
             Verdict::Different
         );

@@ -1,6 +1,8 @@
 //! The command over the sample directories of `tests/dryrun/`: each holds a policy and, in `state/`, a cluster. The
 //! snapshots show what is printed; the mark at the end is the exit code.
 
+mod live;
+
 use std::path::{Path, PathBuf};
 
 use clap::Parser;

@@ -13,12 +13,14 @@ use polity_core::rollout_strategy::{GroupReference, RolloutStrategy, Threshold};
 use polity_govern::canonical::canonical;
 use polity_govern::dependency::PolicyDependencies;
 use polity_govern::validate::{self, Operation};
+use polity_rollout::placement::ClusterExpressions as _;
 use serde_json::Value;
 
 use super::cycles::{Graph, cycles};
 use crate::findings::{Finding, Rule};
 use crate::governance::Governance;
 use crate::manifests::Manifests;
+use crate::placement::Expressions;
 
 const CYCLE: &str = "dependency-cycle";
 const MISSING: &str = "dependency-on-nothing";
@@ -30,6 +32,8 @@ const IGNORED: &str = "ignored-enforcement";
 const SLOTS: &str = "failures-hold-slots";
 const REFUSED: &str = "refused-object";
 const FUNCTION: &str = "unknown-function";
+const MISCONFIGURED: &str = "misconfigured-placement";
+const EXPRESSION: &str = "broken-expression";
 
 /// The rules for those who want to know more.
 pub(super) fn rules() -> Vec<Rule> {
@@ -43,6 +47,8 @@ pub(super) fn rules() -> Vec<Rule> {
         (OFFLINE, "A placement drops clusters that are offline, and their policies are taken away."),
         (IGNORED, "A binding asks for enforcement that a progressive strategy sets aside."),
         (SLOTS, "Failures are tolerated, but a failed cluster keeps its slot for ever."),
+        (MISCONFIGURED, "A placement makes no sense, so it chooses nobody."),
+        (EXPRESSION, "An expression of a placement does not compile, so it chooses nobody."),
         (REFUSED, "The object would be refused when it is written."),
         (
             FUNCTION,
@@ -56,7 +62,7 @@ pub(super) fn rules() -> Vec<Rule> {
 /// What is looked over.
 pub(super) struct Lint<'a> {
     pub(super) manifests: &'a Manifests,
-    pub(super) governance: &'a Governance,
+    pub(super) governance: &'a Governance<'a>,
 }
 
 impl Lint<'_> {
@@ -76,7 +82,9 @@ impl Lint<'_> {
                 findings.push(self.place(finding, "PolicySet", (&set.namespace, &set.name), &path));
             }
         }
-        for placement in &self.governance.placements {
+        for (_, placement) in &self.governance.fleet.placements {
+            findings.extend(self.misconfigured(placement));
+            findings.extend(self.expressions(placement));
             findings.extend(self.offline(placement));
         }
         findings
@@ -369,22 +377,27 @@ impl Lint<'_> {
             return true;
         }
         references.any(|bound| {
-            let placement = self.governance.placements.iter().find(|placement| {
-                bound.kind == PlacementKind::Placement
-                    && placement.key.name == bound.name
-                    && placement.key.namespace == policy.namespace
-            });
+            let placements = self.governance.fleet.placements.iter();
+            let placement = placements
+                .map(|(_, placement)| placement)
+                .find(|placement| {
+                    bound.kind == PlacementKind::Placement
+                        && placement.key.name == bound.name
+                        && placement.key.namespace == policy.namespace
+                });
             let Some(placement) = placement else {
                 return bound.kind == PlacementKind::Placement
                     || *reference == GroupReference::Index(0);
             };
-            let named = placement.rules.iter().flat_map(|rules| &rules.groups.named);
+            // What is wrong with a placement is a finding of its own.
+            let Ok(rules) = &placement.rules else {
+                return true;
+            };
+            let mut named = rules.groups.named.iter();
             let decided = self.governance.decided();
             let decided = decided.get(&(policy.namespace.as_str(), bound.name.as_str()));
             match reference {
-                GroupReference::Name(name) => {
-                    named.map(|group| &group.name).any(|found| found == name)
-                }
+                GroupReference::Name(name) => named.any(|group| group.name == *name),
                 GroupReference::Index(_) => decided.is_some_and(|decisions| {
                     decisions.groups.n_clusters() == 0
                         || decisions
@@ -449,16 +462,47 @@ impl Lint<'_> {
             "add tolerations with operator Exists for {}",
             missing.join(" and ")
         ));
+        let path = FieldPath::of("spec").child("tolerations");
+        Some(self.at_placement(finding, placement, &path))
+    }
+
+    fn at_placement(&self, finding: Finding, placement: &Placement, path: &FieldPath) -> Finding {
         let object = (
             placement.key.namespace.as_str(),
             placement.key.name.as_str(),
         );
-        Some(self.place(
-            finding,
-            "Placement",
-            object,
-            &FieldPath::of("spec").child("tolerations"),
-        ))
+        self.place(finding, "Placement", object, path)
+    }
+
+    fn misconfigured(&self, placement: &Placement) -> Option<Finding> {
+        let why = &placement.rules.as_ref().err()?.message;
+        let why = format!("the placement makes no sense and chooses nobody: {why}");
+        let finding = Finding::error(MISCONFIGURED, why)
+            .mend("mend what the message names; polity placement explain shows the rest");
+        Some(self.at_placement(finding, placement, &FieldPath::of("spec")))
+    }
+
+    fn expressions(&self, placement: &Placement) -> Vec<Finding> {
+        let language = Expressions::default();
+        let mut findings = Vec::new();
+        let predicates = placement.rules.iter().flat_map(|rules| &rules.predicates);
+        for (index, predicate) in predicates.enumerate() {
+            let path = FieldPath::of("spec").child("predicates").index(index);
+            let path = path.child("requiredClusterSelector").child("celSelector");
+            for (index, expression) in predicate.expressions.iter().enumerate() {
+                let Err(error) = language.compile(expression) else {
+                    continue;
+                };
+                let why = format!(
+                    "the expression does not compile: {error}; the placement chooses nobody"
+                );
+                let finding = Finding::error(EXPRESSION, why)
+                    .mend("mend the expression; its only variable is managedCluster");
+                let path = path.child("celExpressions").index(index);
+                findings.push(self.at_placement(finding, placement, &path));
+            }
+        }
+        findings
     }
 }
 

@@ -26,6 +26,14 @@ fn policy(name: &str, spec: &str) -> String {
     )
 }
 
+/// A placement with one predicate.
+fn placement(predicate: &str) -> String {
+    format!(
+        "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {{name: p, namespace: policies}}\n\
+         spec:\n  predicates:\n  - requiredClusterSelector: {{{predicate}}}\n"
+    )
+}
+
 #[test]
 fn good_manifests_are_silent() {
     assert_eq!(found(&good()), Vec::<String>::new());
@@ -76,42 +84,61 @@ fn each_rule_finds_its_mistake() {
         ),
         (
             good().replace("groupName: canary\n---", "groupName: nope\n---"),
-            vec!["unknown-mandatory-group:37"],
+            vec!["unknown-mandatory-group:33"],
         ),
         (
             good().replace("unavailable", "other"),
-            vec!["drops-offline-clusters:64"],
+            vec!["drops-offline-clusters:62"],
         ),
         (
             good().replace(
                 "    name: limits\n---\napiVersion: cluster",
                 "    name: limits\nsubFilter: restricted\n---\napiVersion: cluster",
             ),
-            vec!["ignored-enforcement:58"],
+            vec!["ignored-enforcement:54"],
         ),
         (
             good()
                 .replace("type: ProgressivePerGroup", "type: Progressive")
                 .replace("progressivePerGroup:", "progressive:")
                 .replace("      progressDeadline: 1h\n", "      maxFailures: 10%\n"),
-            vec!["failures-hold-slots:37"],
+            vec!["failures-hold-slots:33"],
         ),
         (
             good().replace("512Mi", "'{{ fromSecrt \"a\" \"b\" \"c\" }}'"),
-            vec!["unknown-function:33"],
+            vec!["unknown-function:32"],
+        ),
+        (
+            placement("celSelector: {celExpressions: ['managedCluster.metadata.name ==']}"),
+            vec!["broken-expression:6"],
+        ),
+        (
+            placement("celSelector: {celExpressions: ['cluster.metadata.name == \"a\"']}"),
+            vec!["broken-expression:6"],
+        ),
+        (
+            placement("labelSelector: {matchExpressions: [{key: a, operator: Near}]}"),
+            vec!["misconfigured-placement:4"],
+        ),
+        (
+            good().replace(
+                "clustersPerDecisionGroup: 4",
+                "clustersPerDecisionGroup: -50%",
+            ),
+            vec!["misconfigured-placement:60"],
+        ),
+        (
+            good().replace(
+                "clustersPerDecisionGroup: 4",
+                "clustersPerDecisionGroup: 1000000000000%",
+            ),
+            vec!["misconfigured-placement:60"],
         ),
         (policy(&"x".repeat(60), ""), vec!["refused-object:4"]),
         (policy("a", "  dependencies: 7\n"), vec!["undecodable:2"]),
-        (String::from("a: [\n"), vec!["undecodable:2"]),
+        (String::from("a: [\n"), vec!["undecodable:1"]),
     ] {
-        let rules: Vec<String> = found(&text);
-        let names = |all: &[String]| {
-            all.iter()
-                .map(|one| one.split(':').next().unwrap_or_default().to_owned())
-                .collect::<Vec<_>>()
-        };
-        let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
-        assert_eq!(names(&rules), names(&expected), "{text}");
+        assert_eq!(found(&text), expected, "{text}");
     }
 }
 

@@ -58,7 +58,7 @@ impl ExplainArgs {
         }
         let (document, placement) = find(&files, &name, namespace.as_deref())?;
         let now = at.unwrap_or_else(|| Clock::system().now());
-        let explanation = explain(placement, &files.fleet(), &files.expressions(), now);
+        let explanation = explain(placement, &files.fleet(), &files.expressions, now);
         let standing = files.parts.decisions.iter();
         let standing = standing.filter(|decision| decision.placement == placement.key);
         let standing: Vec<_> = standing.filter(|_| !reschedule).collect();

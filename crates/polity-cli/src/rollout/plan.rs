@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use polity_govern::Plan;
 use polity_govern::mark::{Mark, Stage};
+use polity_govern::place::Decisions;
 use polity_govern::plan::{Severity, Turn, Write};
 use polity_runtime::clock::Clock;
 use serde::Serialize;
@@ -96,7 +97,8 @@ impl PlanArgs {
             .into());
         }
         let now = at.unwrap_or_else(|| Clock::system().now());
-        let mut governance = Governance::of(&manifests.load()?);
+        let manifests = manifests.load()?;
+        let mut governance = Governance::of(&manifests);
         for problem in &governance.problems {
             eprintln!("{} {problem}", Paint::for_stderr().warn("warning:"));
         }
@@ -150,7 +152,11 @@ fn answer(
         .unwrap_or("none")
         .to_owned();
     let mut writes = Vec::new();
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = governance
+        .misconfigured
+        .iter()
+        .map(|(placement, why)| format!("placement {placement} chooses nobody: {why}"))
+        .collect();
     let mut first: Option<Plan> = None;
     let mut pass = 0;
     let settled = governance.hub.settle(&key, now, |_, plan| {
@@ -176,8 +182,8 @@ fn answer(
     });
     let plan = settled?.context("the policy is among the files")?;
     let shown = first.as_ref().unwrap_or(&plan);
-    if plan.clusters.is_empty() && governance.n_clusters() == 0 && governance.decided().is_empty() {
-        warnings.push("the files hold no placement, so the policy goes nowhere".to_owned());
+    if plan.clusters.is_empty() && governance.misconfigured.is_empty() {
+        warnings.push(nowhere(governance).to_owned());
     }
     Ok(Answer {
         policy: key.to_string(),
@@ -196,6 +202,21 @@ fn answer(
         look_again_at: plan.look_again_at,
         warnings,
     })
+}
+
+/// Why a policy goes nowhere.
+fn nowhere(governance: &Governance<'_>) -> &'static str {
+    let nobody = |decisions: &Decisions| decisions.groups.n_clusters() == 0;
+    let decided = &governance.hub.decisions;
+    if decided.is_empty() {
+        "the files hold no placement, so the policy goes nowhere"
+    } else if !decided.iter().all(nobody) {
+        "no binding joins the policy to a placement that has clusters, or the policy is disabled"
+    } else if governance.n_clusters() == 0 {
+        "the files hold neither ManagedClusters nor PlacementDecisions, so there is nobody to choose"
+    } else {
+        "the placements choose nobody: polity placement explain says why"
+    }
 }
 
 fn cluster_rows(shown: &Plan, last: &Plan) -> Vec<ClusterRow> {

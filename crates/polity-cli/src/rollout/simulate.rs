@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::timeline;
 use crate::exit::{Exit, Hinted};
-use crate::governance;
+use crate::governance::Lowering;
 use crate::manifests::{Manifests, in_words};
 use crate::output::{OutputArgs, Paint};
 
@@ -63,7 +63,7 @@ pub(super) fn play(path: &Path) -> anyhow::Result<Timeline> {
         anyhow::anyhow!("{}:{line}: {words}", path.display())
     })?;
     let objects = objects(&scenario, path.parent().unwrap_or(Path::new(".")))?;
-    run(&scenario, &objects, &governance::lower).with_context(|| path.display().to_string())
+    run(&scenario, &objects, &Lowering::default()).with_context(|| path.display().to_string())
 }
 
 /// The objects of the manifests; paths are beside the scenario.

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::world::World;
 use crate::exit::{Exit, Hinted};
-use crate::manifests::Manifests;
+use crate::manifests::{Document, Manifests};
 
 /// Resolve the templates in a policy
 #[derive(Debug, clap::Args)]
@@ -154,12 +154,15 @@ impl Resolution {
             let documents = manifests.documents.iter();
             documents
                 .map(|document| {
-                    let place = || format!("resolving {} {}", document.kind.kind, document.name());
+                    let place = || {
+                        let Document { origin, kind, .. } = document;
+                        format!("{origin}: resolving {} {}", kind.kind, document.name())
+                    };
                     self.policy(&document.object).with_context(place)
                 })
                 .collect::<anyhow::Result<Vec<Value>>>()?
         } else {
-            vec![self.raw(text)?]
+            vec![self.raw(text).with_context(|| name.to_owned())?]
         };
         let written: Vec<String> = values
             .iter()
@@ -304,6 +307,13 @@ fn texts(map: &Value) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::Api;
+    use kube::api::PostParams;
+    use polity_api::cluster::v1::ManagedCluster;
+    use polity_testing::{TestServer, eventually, objects};
+
     use super::*;
 
     fn resolution(hub: &str, managed: &str, cluster_name: Option<&str>) -> Resolution {
@@ -392,5 +402,83 @@ spec:
             format!("{error:#}").contains("error calling fail: no"),
             "{error:#}"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_the_file() {
+        let resolution = resolution("", MANAGED, None);
+        for (text, expected) in [
+            ("a: [", "x.yaml: "),
+            ("a: {{ fail \"no\" }}", "x.yaml: "),
+            (
+                "# here\napiVersion: policy.open-cluster-management.io/v1\nkind: ConfigurationPolicy\n\
+                 metadata: {name: c}\nspec: {object-templates: [{objectDefinition: {a: '{{ fail \"no\" }}'}}]}",
+                "x.yaml:2: resolving ConfigurationPolicy c: ",
+            ),
+        ] {
+            let error = resolution.text("x.yaml", text, false).unwrap_err();
+            assert!(format!("{error:#}").starts_with(expected), "{error:#}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn lookups_in_running_clusters() {
+        let server = TestServer::builder().members(["c1"]).start().await;
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, server.kubeconfig()).unwrap();
+        let here = objects::config_map("here", [("colour", "green")]);
+        let members: Api<ConfigMap> = Api::default_namespaced(server.client_of("c1").await);
+        let all = PostParams::default();
+        members.create(&all, &here).await.unwrap();
+        let hub = server.client().await;
+        let namespaces: Api<Namespace> = Api::all(hub.clone());
+        let policies = objects::namespace("policies");
+        namespaces.create(&all, &policies).await.unwrap();
+        let sizes = objects::config_map("sizes", [("c1", "3")]);
+        let maps: Api<ConfigMap> = Api::namespaced(hub.clone(), "policies");
+        maps.create(&all, &sizes).await.unwrap();
+        install_clusters(&hub).await;
+
+        let world = |context: &str| World::of_cluster(kubeconfig.clone(), Some(context.to_owned()));
+        let resolution = Resolution {
+            hub: world("polity").await.unwrap(),
+            managed: world("polity-c1").await.unwrap(),
+            cluster_name: Some("c1".to_owned()),
+            object: Context::default(),
+            denied_functions: Vec::new(),
+        };
+        let text = resolution.text("policy.yaml", POLICY, false).unwrap();
+        for expected in ["size: \"3\"\n", "zone: north\n", "colour: GREEN\n"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        let missing = "a: {{ (lookup \"v9\" \"Widget\" \"\" \"\").items }}\n";
+        let error = resolution.text("x.txt", missing, false).unwrap_err();
+        assert!(
+            format!("{error:#}")
+                .contains("one or more API resources are not installed on the API server"),
+            "{error:#}"
+        );
+        server.stop().await;
+    }
+
+    /// The kind ManagedCluster, and the cluster of [`HUB`].
+    async fn install_clusters(hub: &kube::Client) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
+        let mut known = polity_api::crd::crds().into_iter();
+        let definition = known
+            .find(|crd| crd.spec.names.kind == "ManagedCluster")
+            .unwrap();
+        let all = PostParams::default();
+        definitions.create(&all, &definition).await.unwrap();
+        let clusters: Api<ManagedCluster> = Api::all(hub.clone());
+        let manifests = Manifests::from_text("hub.yaml", HUB);
+        let mut cluster = manifests.documents[0].object.clone();
+        cluster["spec"] = serde_json::json!({"hubAcceptsClient": true});
+        let cluster: ManagedCluster = serde_json::from_value(cluster).unwrap();
+        eventually("the definition is served", || async {
+            clusters.create(&all, &cluster).await.ok()
+        })
+        .await;
     }
 }

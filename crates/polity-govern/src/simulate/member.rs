@@ -55,20 +55,21 @@ impl Copy {
 
 impl Member {
     /// The clusters of a script: one, or as many as it counts.
-    pub(super) fn all(
-        script: &ClusterScript,
-    ) -> Result<Vec<Self>, polity_core::duration::DurationError> {
-        let takes = script
-            .takes
-            .as_deref()
-            .map_or(Ok(TAKES), polity_core::duration::parse)?;
+    pub(super) fn all(script: &ClusterScript) -> Result<Vec<Self>, String> {
+        let takes = script.takes.as_deref().map(polity_core::duration::parse);
+        let takes = takes
+            .unwrap_or(Ok(TAKES))
+            .map_err(|error| error.to_string())?;
+        if takes.is_negative() {
+            return Err("takes less than no time".to_owned());
+        }
         let one = |name: String| {
             let mut cluster = ManagedCluster::named(name);
             cluster.labels.clone_from(&script.labels);
             cluster.claims.clone_from(&script.claims);
             Self {
                 cluster,
-                takes: takes.max(SignedDuration::ZERO),
+                takes,
                 before: script.before,
                 outcome: script.outcome,
                 is_online: true,
@@ -84,6 +85,25 @@ impl Member {
                     .collect()
             }
         })
+    }
+
+    /// A cluster that manifests hold and no script plays: it takes its time and then complies.
+    pub(super) fn of(cluster: ManagedCluster) -> Self {
+        Self {
+            cluster,
+            takes: TAKES,
+            before: Outcome::NonCompliant,
+            outcome: Outcome::default(),
+            is_online: true,
+            copies: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a cluster for its own; labels and claims of the script count on top of those that it has.
+    pub(super) fn plays(&mut self, cluster: ManagedCluster) {
+        let script = std::mem::replace(&mut self.cluster, cluster);
+        self.cluster.labels.extend(script.labels);
+        self.cluster.claims.extend(script.claims);
     }
 
     /// Cuts the cluster off or brings it back; the hub marks it as it does with real ones.

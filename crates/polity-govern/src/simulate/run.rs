@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use polity_core::ClusterName;
-use polity_core::cluster::{ClusterSet, ClusterSetBinding, ManagedCluster, names};
-use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy, PolicySet};
+use polity_core::cluster::{AddOnScores, ClusterSet, ClusterSetBinding, ManagedCluster, names};
+use polity_core::governance::{Binding, Policy, PolicySet};
 use polity_core::placement::{Placement, PlacementDecision};
-use polity_rollout::{DecisionGroups, FleetParts, schedule};
+use polity_rollout::FleetParts;
+use polity_rollout::placement::{ClusterExpressions, NoExpressions};
 use serde_json::Value;
 
 use super::clock::{self, TimeError};
@@ -16,7 +17,7 @@ use super::hub::{Hub, PolicyKey, Restless};
 use super::member::Member;
 use super::scenario::{ClusterScript, Deed, Names, Outcome, Scenario};
 use super::timeline::{ClusterChange, Moment, RootChange, Timeline};
-use crate::place::Decisions;
+use crate::place::{self, Decisions};
 use crate::plan::{Plan, Severity, Turn};
 
 /// An object of a scenario, lowered.
@@ -33,13 +34,19 @@ pub enum Document {
     Cluster(Box<ManagedCluster>),
     ClusterSet(ClusterSet),
     ClusterSetBinding(ClusterSetBinding),
+    Scores(AddOnScores),
     /// Of no interest to a rollout.
     Other,
 }
 
-/// Turns objects into values; wire types are not the simulator's business.
+/// Turns objects into values; wire types and expression languages are not the simulator's business.
 pub trait Lower {
     fn lower(&self, object: &Value) -> Result<Document, String>;
+
+    /// What evaluates the expressions of placements; without it a placement that has any chooses nobody.
+    fn expressions(&self) -> &dyn ClusterExpressions {
+        &NoExpressions
+    }
 }
 
 impl<F: Fn(&Value) -> Result<Document, String>> Lower for F {
@@ -59,6 +66,8 @@ pub enum SimulationError {
     EventTime { index: usize, error: TimeError },
     #[error("{0} happens before the start")]
     BeforeStart(String),
+    #[error("until: is before the start")]
+    EndsBeforeStart,
     #[error("expect[{index}]: {message}")]
     Expectation { index: usize, message: String },
     #[error("clusters: {name}: {error}")]
@@ -99,6 +108,9 @@ pub fn run(
         .as_deref()
         .map(|text| clock::parse(text, start));
     let until = until.transpose().map_err(SimulationError::Until)?;
+    if until.is_some_and(|until| until < start) {
+        return Err(SimulationError::EndsBeforeStart);
+    }
     let mut script = Vec::new();
     for (index, event) in scenario.events.iter().enumerate() {
         let at = clock::parse(&event.at, start)
@@ -112,8 +124,9 @@ pub fn run(
     let mut checks = Checks::of(&scenario.expect, start)?;
     let mut world = World::new(lower);
     for object in objects {
-        world.put(object.clone())?;
+        world.put(object.clone());
     }
+    world.rebuild()?;
     for cluster in &scenario.clusters {
         world.join(cluster)?;
     }
@@ -167,11 +180,14 @@ struct World<'a> {
     placements: Vec<Placement>,
     sets: Vec<ClusterSet>,
     set_bindings: Vec<ClusterSetBinding>,
+    scores: Vec<AddOnScores>,
     given: Vec<PlacementDecision>,
     rules: Vec<Decisions>,
     members: BTreeMap<ClusterName, Member>,
     seen: BTreeMap<PolicyKey, Snapshot>,
     warned: BTreeMap<PolicyKey, BTreeSet<String>>,
+    /// What was told of placements that make no sense.
+    misconfigured: BTreeSet<String>,
     wake: BTreeSet<Timestamp>,
     n_plans: usize,
 }
@@ -186,23 +202,25 @@ impl<'a> World<'a> {
             placements: Vec::new(),
             sets: Vec::new(),
             set_bindings: Vec::new(),
+            scores: Vec::new(),
             given: Vec::new(),
             rules: Vec::new(),
             members: BTreeMap::new(),
             seen: BTreeMap::new(),
             warned: BTreeMap::new(),
+            misconfigured: BTreeSet::new(),
             wake: BTreeSet::new(),
             n_plans: 0,
         }
     }
 
-    fn put(&mut self, object: Value) -> Result<(), SimulationError> {
+    /// Stores an object; [`World::rebuild`] makes it count.
+    fn put(&mut self, object: Value) {
         let key = key_of(&object);
         if !self.objects.contains_key(&key) {
             *self.n_created.entry(key.clone()).or_default() += 1;
         }
         self.objects.insert(key, object);
-        self.rebuild()
     }
 
     /// Reads all objects again. What the hub has written itself, status and replicas, stays.
@@ -211,7 +229,7 @@ impl<'a> World<'a> {
         self.hub.bindings.clear();
         self.hub.policy_sets.clear();
         (self.placements, self.sets, self.set_bindings) = (Vec::new(), Vec::new(), Vec::new());
-        (self.given, self.rules) = (Vec::new(), Vec::new());
+        (self.given, self.rules, self.scores) = (Vec::new(), Vec::new(), Vec::new());
         for (key, object) in &self.objects {
             let lowered = self
                 .lower
@@ -237,21 +255,13 @@ impl<'a> World<'a> {
                 Document::Decision(decision) => self.given.push(decision),
                 Document::PlacementRule(decisions) => self.rules.push(decisions),
                 Document::Cluster(cluster) => {
-                    let script = ClusterScript {
-                        name: cluster.name.to_string(),
-                        labels: cluster.labels.clone(),
-                        claims: cluster.claims.clone(),
-                        before: Outcome::NonCompliant,
-                        ..ClusterScript::default()
-                    };
-                    for member in Member::all(&script).into_iter().flatten() {
-                        self.members
-                            .entry(member.cluster.name.clone())
-                            .or_insert(member);
-                    }
+                    self.members
+                        .entry(cluster.name.clone())
+                        .or_insert_with(|| Member::of(*cluster));
                 }
                 Document::ClusterSet(set) => self.sets.push(set),
                 Document::ClusterSetBinding(binding) => self.set_bindings.push(binding),
+                Document::Scores(scores) => self.scores.push(scores),
                 Document::Other => {}
             }
         }
@@ -273,7 +283,11 @@ impl<'a> World<'a> {
         if script.count.is_some_and(|count| count > MAX_CLUSTERS) {
             return Err(wrong(format!("more than {MAX_CLUSTERS} clusters")));
         }
-        for member in Member::all(script).map_err(|error| wrong(error.to_string()))? {
+        for mut member in Member::all(script).map_err(wrong)? {
+            // A script plays the cluster of its name among the manifests.
+            if let Some(written) = self.members.remove(&member.cluster.name) {
+                member.plays(written.cluster);
+            }
             self.members.insert(member.cluster.name.clone(), member);
         }
         Ok(())
@@ -307,8 +321,10 @@ impl<'a> World<'a> {
             Deed::Join(script) => self.join(script),
             Deed::Leave(names) => {
                 self.each(names, |_| {})?;
-                self.members
-                    .retain(|name, _| !names.iter().any(|gone| gone == name.as_str()));
+                let is_gone = |name: &str| names.iter().any(|gone| gone == name);
+                self.members.retain(|name, _| !is_gone(name));
+                self.objects
+                    .retain(|(kind, _, name), _| kind != "ManagedCluster" || !is_gone(name));
                 Ok(())
             }
             Deed::Label(change) => self.each(&change.clusters, |member| {
@@ -327,7 +343,10 @@ impl<'a> World<'a> {
                 }
                 self.rebuild()
             }
-            Deed::Apply(object) => self.put(Value::Object(object.clone())),
+            Deed::Apply(object) => {
+                self.put(Value::Object(object.clone()));
+                self.rebuild()
+            }
             Deed::Delete(named) => {
                 let key = self.find(&named.kind, &named.name, named.namespace.as_deref())?;
                 self.objects.remove(&key);
@@ -360,7 +379,11 @@ impl<'a> World<'a> {
         let mut changed = true;
         while changed {
             self.report(now);
-            self.decide(now);
+            let warnings = self.decide(now);
+            moment
+                .warnings
+                .extend(warnings.difference(&self.misconfigured).cloned());
+            self.misconfigured = warnings;
             let keys: Vec<PolicyKey> = self
                 .hub
                 .policies
@@ -416,8 +439,8 @@ impl<'a> World<'a> {
         }
     }
 
-    fn decide(&mut self, now: Timestamp) {
-        let mut decisions = self.rules.clone();
+    /// Decides for every placement, and tells of those that cannot.
+    fn decide(&mut self, now: Timestamp) -> BTreeSet<String> {
         let fleet = polity_rollout::Fleet::from(FleetParts {
             clusters: self
                 .members
@@ -426,39 +449,19 @@ impl<'a> World<'a> {
                 .collect(),
             sets: self.sets.clone(),
             bindings: self.bound_sets(),
-            scores: Vec::new(),
+            scores: self.scores.clone(),
             decisions: self.standing_decisions(),
         });
-        for placement in &self.placements {
-            let given: Vec<_> = self
-                .given
-                .iter()
-                .filter(|decision| decision.placement == placement.key)
-                .map(|decision| (decision.group.clone(), decision.clusters.clone()))
-                .collect();
-            let groups = if given.is_empty() {
-                let schedule = schedule(
-                    placement,
-                    &fleet,
-                    &polity_rollout::placement::NoExpressions,
-                    now,
-                );
-                self.wake.extend(schedule.look_again_at);
-                schedule.decision_groups()
-            } else {
-                DecisionGroups::gather(given)
-            };
-            decisions.push(Decisions {
-                namespace: placement.key.namespace.clone(),
-                placement: PlacementRef {
-                    name: placement.key.name.clone(),
-                    kind: PlacementKind::Placement,
-                },
-                groups,
-                settled: true,
-            });
-        }
-        self.hub.decisions = decisions;
+        let expressions = self.lower.expressions();
+        let decided = place::decide(&self.placements, &self.given, &fleet, expressions, now);
+        self.wake.extend(decided.look_again_at);
+        self.hub.decisions.clone_from(&self.rules);
+        self.hub.decisions.extend(decided.decisions);
+        decided
+            .misconfigured
+            .into_iter()
+            .map(|(placement, why)| format!("placement {placement} chooses nobody: {why}"))
+            .collect()
     }
 
     /// Without any binding among the manifests every placement may choose from all clusters: a scenario is about

@@ -327,6 +327,22 @@ fn bad_scenarios_are_refused_with_a_reason() {
             "Policy p: spec.disabled: invalid type",
         ),
         (json!({"until": "never"}), "until: "),
+        (
+            json!({"until": "2026-11-14T10:00:00Z"}),
+            "until: is before the start",
+        ),
+        (
+            json!({"events": [{"at": "2026-11-14T10:00:00Z", "do": {"leave": []}}]}),
+            "2026-11-14T10:00:00Z happens before the start",
+        ),
+        (
+            json!({"expect": [{"at": "2026-11-14T10:00:00Z", "is": {"root": "Failed"}}]}),
+            "expect[0]: is before the start",
+        ),
+        (
+            json!({"clusters": [{"name": "c", "takes": "-5m"}]}),
+            "clusters: c: takes less than no time",
+        ),
     ] {
         let found = refused(rest.clone());
         assert!(found.starts_with(expected), "{rest}: {found}");

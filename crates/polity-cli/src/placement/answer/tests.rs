@@ -83,7 +83,7 @@ fn answer(text: &str, takes_decisions: bool) -> Answer {
     assert_eq!(files.problems, []);
     let (document, placement) = &files.placements[0];
     let now = "2026-11-15T10:00:00Z".parse().unwrap();
-    let explanation = explain(placement, &files.fleet(), &files.expressions(), now);
+    let explanation = explain(placement, &files.fleet(), &files.expressions, now);
     let standing: Vec<_> = files
         .parts
         .decisions
@@ -191,7 +191,7 @@ fn documents_that_do_not_fit_are_told_with_their_place() {
     assert_eq!(
         told,
         [
-            "f:1: ManagedCluster c1: unknown variant `Sometimes`, expected one of `NoSelect`, `PreferNoSelect`, `NoSelectIfNew`",
+            "f:1: ManagedCluster c1: spec.taints[0].effect: unknown variant `Sometimes`, expected one of `NoSelect`, `PreferNoSelect`, `NoSelectIfNew`",
             "f:6: ManagedClusterSetBinding a: spec.clusterSet: Invalid value: \"b\": must be the name of the binding",
         ]
     );

@@ -22,17 +22,22 @@ metadata: {name: global, namespace: policies}
 spec: {clusterSet: global}
 ";
 
-fn governance(more: &str) -> Governance {
+fn manifests(more: &str) -> Manifests {
     let policies =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios/manifests/limits.yaml");
     let text = std::fs::read_to_string(policies).unwrap();
-    let mut governance = Governance::of(&Manifests::from_text(
-        "all.yaml",
-        &format!("{text}---{CLUSTERS}{more}"),
-    ));
+    Manifests::from_text("all.yaml", &format!("{text}---{CLUSTERS}{more}"))
+}
+
+fn governance(manifests: &Manifests) -> Governance<'_> {
+    let mut governance = Governance::of(manifests);
     assert_eq!(governance.problems, []);
     governance.decide(at());
     governance
+}
+
+fn plan_of(manifests: &Manifests, name: &str) -> anyhow::Result<Answer> {
+    answer(&mut governance(manifests), name, None, at())
 }
 
 fn at() -> Timestamp {
@@ -41,7 +46,7 @@ fn at() -> Timestamp {
 
 #[test]
 fn a_plan_from_files() {
-    let answer = answer(&mut governance(""), "limits", None, at()).unwrap();
+    let answer = plan_of(&manifests(""), "limits").unwrap();
     let text = table(&answer, Paint::plain());
     assert!(
         text.starts_with("policies/limits  Progressing  strategy ProgressivePerGroup  version "),
@@ -77,7 +82,7 @@ metadata:
   labels: {cluster.open-cluster-management.io/placement: fleet, cluster.open-cluster-management.io/decision-group-index: \"0\"}
 status: {decisions: [{clusterName: elsewhere, reason: \"\"}]}
 ";
-    let answer = answer(&mut governance(decision), "limits", Some("policies"), at()).unwrap();
+    let answer = plan_of(&manifests(decision), "limits").unwrap();
     let clusters: Vec<&str> = answer
         .clusters
         .iter()
@@ -88,7 +93,67 @@ status: {decisions: [{clusterName: elsewhere, reason: \"\"}]}
 
 #[test]
 fn a_policy_that_is_not_there() {
-    let error = answer(&mut governance(""), "nope", None, at()).unwrap_err();
+    let error = plan_of(&manifests(""), "nope").unwrap_err();
     let hinted = error.downcast_ref::<Hinted>().unwrap();
     assert_eq!(hinted.hint, "the files hold policies/limits");
+}
+
+/// The files with an expression in the placement.
+fn with_expression(expression: &str) -> Manifests {
+    let mut manifests = manifests("");
+    let placements = manifests.documents.iter_mut();
+    for placement in placements.filter(|document| document.kind.kind == "Placement") {
+        placement.object["spec"]["predicates"] = serde_json::json!([
+            {"requiredClusterSelector": {"celSelector": {"celExpressions": [expression]}}}
+        ]);
+    }
+    manifests
+}
+
+#[test]
+fn expressions_of_a_placement_are_evaluated() {
+    let expression = "managedCluster.metadata.labels.exists(name, name == 'ring')";
+    let answer = plan_of(&with_expression(expression), "limits").unwrap();
+    let clusters: Vec<&str> = answer
+        .clusters
+        .iter()
+        .map(|row| row.cluster.as_str())
+        .collect();
+    assert_eq!(clusters, ["canary1"]);
+    assert_eq!(answer.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn an_expression_that_does_not_compile_is_told() {
+    let answer = plan_of(&with_expression("managedCluster.metadata ="), "limits").unwrap();
+    assert!(answer.clusters.is_empty());
+    let told = answer.warnings.iter();
+    let told =
+        told.filter(|warning| warning.starts_with("placement policies/fleet chooses nobody: "));
+    assert_eq!(told.count(), 1, "{:?}", answer.warnings);
+}
+
+#[test]
+fn why_a_policy_goes_nowhere() {
+    let told = |manifests: &Manifests| plan_of(manifests, "limits").unwrap().warnings;
+    let says = |warnings: &[String], text: &str| warnings.iter().any(|told| told.contains(text));
+    let without = |kind: &str| {
+        let mut manifests = manifests("");
+        manifests
+            .documents
+            .retain(|document| document.kind.kind != kind);
+        manifests
+    };
+    for (missing, expected) in [
+        ("Placement", "hold no placement"),
+        (
+            "ManagedCluster",
+            "neither ManagedClusters nor PlacementDecisions",
+        ),
+        ("PlacementBinding", "no binding joins the policy"),
+        ("ManagedClusterSetBinding", "the placements choose nobody"),
+    ] {
+        let warnings = told(&without(missing));
+        assert!(says(&warnings, expected), "{missing}: {warnings:?}");
+    }
 }

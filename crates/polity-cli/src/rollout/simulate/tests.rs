@@ -117,3 +117,75 @@ fn the_schema_knows_what_the_format_knows() {
         );
     }
 }
+
+/// A placement by an expression, a cluster among the manifests and scripted ones, and what they have at the end.
+const BY_EXPRESSION: &str = r#"
+start: 2026-11-16T10:00:00Z
+manifests:
+- apiVersion: policy.open-cluster-management.io/v1
+  kind: Policy
+  metadata: {name: limits, namespace: policies}
+  spec: {disabled: false, remediationAction: enforce, policy-templates: []}
+- apiVersion: policy.open-cluster-management.io/v1
+  kind: PlacementBinding
+  metadata: {name: limits, namespace: policies}
+  placementRef: {apiGroup: cluster.open-cluster-management.io, kind: Placement, name: fleet}
+  subjects: [{apiGroup: policy.open-cluster-management.io, kind: Policy, name: limits}]
+- apiVersion: cluster.open-cluster-management.io/v1beta1
+  kind: Placement
+  metadata: {name: fleet, namespace: policies}
+  spec:
+    predicates:
+    - requiredClusterSelector:
+        celSelector:
+          celExpressions: ["EXPRESSION"]
+- apiVersion: cluster.open-cluster-management.io/v1
+  kind: ManagedCluster
+  metadata: {name: real}
+  spec: {hubAcceptsClient: true}
+  status: {version: {kubernetes: v1.31.2}}
+clusters:
+- {name: real, takes: 2m, labels: {ring: canary}}
+- {name: edge, count: 2, labels: {ring: later}}
+events:
+- {at: 11:00, do: {label: {clusters: edge1, labels: {ring: canary}}}}
+"#;
+
+#[test]
+fn expressions_see_manifests_and_labels_that_change() {
+    let ends = |expression: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.yaml");
+        std::fs::write(&path, BY_EXPRESSION.replace("EXPRESSION", expression)).unwrap();
+        let timeline = play(&path).unwrap();
+        let mut chosen = BTreeSet::new();
+        for change in timeline.moments.iter().flat_map(|moment| &moment.clusters) {
+            if change.status.is_none() {
+                chosen.remove(&change.cluster);
+            } else {
+                chosen.insert(change.cluster.clone());
+            }
+        }
+        let warnings = timeline.moments.iter().flat_map(|moment| &moment.warnings);
+        let names: Vec<String> = chosen.iter().map(ToString::to_string).collect();
+        (names.join(" "), warnings.count())
+    };
+    for (expression, expected) in [
+        (
+            "managedCluster.metadata.labels.ring == 'canary'",
+            ("edge1 real", 0),
+        ),
+        (
+            "managedCluster.metadata.labels.ring == 'later'",
+            ("edge2", 0),
+        ),
+        (
+            "managedCluster.status.version.kubernetes == 'v1.31.2'",
+            ("real", 0),
+        ),
+        ("managedCluster.metadata.labels.ring =", ("", 1)),
+    ] {
+        let (names, n_warnings) = ends(expression);
+        assert_eq!((names.as_str(), n_warnings), expected, "{expression}");
+    }
+}
