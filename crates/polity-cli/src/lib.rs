@@ -13,6 +13,7 @@ pub mod local;
 pub mod manifests;
 pub mod output;
 pub mod placement;
+pub mod policy;
 pub mod report;
 pub mod reset;
 pub mod rollout;

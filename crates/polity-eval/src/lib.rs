@@ -40,8 +40,8 @@ pub use patch::PatchError;
 pub use policy::{InitError, Policy};
 pub use polity_wasm::{
     CompiledCode, Deadline, Engine, EngineError, EngineOptions, ExecutionMode, Inspection,
-    KUBEWARDEN_VERSION, Limits, LoadError, Metadata, Module, PolicyType, ResourceKind, RunError,
-    inspect,
+    KUBEWARDEN_VERSION, Limits, LoadError, Metadata, Module, PolicyType, ResourceKind, Rule,
+    RunError, inspect,
 };
 pub use request::{
     AdmissionRequest, AdmissionReview, GroupVersionKind, GroupVersionResource, RawReview,

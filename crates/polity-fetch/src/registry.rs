@@ -234,25 +234,18 @@ impl Registry<'_> {
         let host = self.uri.host.clone();
         let words: Vec<String> = errors.iter().map(in_its_words).collect();
         let message = shortened(&words.join(", "));
-        match errors.first().map_or(400, |error| status(&error.code)) {
-            401 => FetchError::Unauthorized { host, message },
-            status => FetchError::Refused {
-                host,
-                status,
-                message,
-            },
-        }
+        answered(
+            host,
+            errors.first().map_or(400, |error| status(&error.code)),
+            message,
+        )
     }
 
     pub(crate) fn failed(&self, error: OciDistributionError) -> FetchError {
         let host = self.uri.host.clone();
         match error {
             OciDistributionError::RequestError(error) => match error.status() {
-                Some(status) => FetchError::Refused {
-                    host,
-                    status: status.as_u16(),
-                    message: String::new(),
-                },
+                Some(status) => answered(host, status.as_u16(), String::new()),
                 None => unreachable(&host, &error),
             },
             OciDistributionError::AuthenticationFailure(_)
@@ -266,14 +259,22 @@ impl Registry<'_> {
                 status: 404,
                 message: "there is no such manifest".to_owned(),
             },
-            OciDistributionError::ServerError { code, .. } => FetchError::Refused {
-                host,
-                status: code,
-                message: String::new(),
-            },
+            OciDistributionError::ServerError { code, .. } => answered(host, code, String::new()),
             OciDistributionError::DigestError(error) => self.not_a_module(error.to_string()),
             error => self.not_a_module(shortened(&error.to_string())),
         }
+    }
+}
+
+/// A refusal, told apart by whether a password would help.
+fn answered(host: String, status: u16, message: String) -> FetchError {
+    match status {
+        401 => FetchError::Unauthorized { host, message },
+        status => FetchError::Refused {
+            host,
+            status,
+            message,
+        },
     }
 }
 

@@ -4,6 +4,7 @@
 //! is Polity's own lies in `.polity/`. Files are written under another name and renamed, so a reader never sees
 //! half of one; content is checked against its digest whenever it is read.
 
+mod adopt;
 mod compiled;
 mod layout;
 
@@ -106,8 +107,9 @@ impl LocalStore {
         self.link(uri, &record.module)
     }
 
-    /// Everything in the store, by reference.
+    /// Everything in the store, by reference; what other tools fetched is taken over.
     pub fn list(&self) -> Result<Vec<Stored>, StoreError> {
+        self.adopt_all()?;
         let directory = self.own("records");
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,

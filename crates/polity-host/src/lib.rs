@@ -10,8 +10,10 @@
 mod certificates;
 mod kubernetes;
 mod modules;
+mod protocol;
 mod services;
 
 pub use kubernetes::{Cluster, ClusterError, ClusterLimits};
 pub use modules::{LoadOptions, LoadProgress, LoadedModules, ModuleError, Modules, module_of};
+pub use protocol::{ProtocolError, protocol_version};
 pub use services::{HostServices, ServicesOptions};

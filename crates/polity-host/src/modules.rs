@@ -166,9 +166,17 @@ impl Modules {
         parallelism: usize,
     ) -> LoadedModules {
         futures::stream::iter(uris)
-            .map(|uri| async move {
-                let loaded = self.load(&uri).await;
-                (uri, loaded)
+            .map(|uri| {
+                // Each on a task of its own: reading and hashing a module takes a thread, too.
+                let (modules, wanted) = (self.clone(), uri.clone());
+                let task = tokio::spawn(async move { modules.load(&wanted).await });
+                async move {
+                    let given_up = |_| ModuleError::GivenUp {
+                        uri: uri.to_string(),
+                    };
+                    let loaded = task.await.map_err(given_up).and_then(|loaded| loaded);
+                    (uri, loaded)
+                }
             })
             .buffer_unordered(parallelism.max(1))
             .collect()

@@ -1,7 +1,8 @@
 //! The one binary: parses arguments and composes services and commands.
 //!
 //! Called as `kubectl-polity` it is itself, so that `kubectl polity …` works; called as
-//! `policy-server` it is `polity server`, so that unit files and containers need no other words.
+//! `policy-server` it is `polity server`, and as `kwctl` it is `polity policy`, so that unit files,
+//! containers and scripts need no other words.
 
 mod apiserver;
 mod banner;
@@ -20,8 +21,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
 use polity_cli::{
-    attachment, doctor, down, dryrun, lint, placement, report, reset, rollout, status, template,
-    version,
+    attachment, doctor, down, dryrun, lint, placement, policy, report, reset, rollout, status,
+    template, version,
 };
 use polity_runtime::logs::LogArgs;
 
@@ -50,6 +51,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Dryrun(dryrun::DryrunArgs),
     Placement(placement::PlacementArgs),
+    Policy(policy::PolicyArgs),
     Rollout(rollout::RolloutArgs),
     Lint(lint::LintArgs),
     Report(report::ReportArgs),
@@ -99,10 +101,15 @@ fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();
     let name = arguments
         .first()
-        .and_then(|program| Path::new(program).file_name());
-    if name.is_some_and(|name| name == "policy-server") {
-        arguments.insert(1, "server".into());
-    }
+        .and_then(|program| Path::new(program).file_name()?.to_str());
+    let words: &[&str] = match name {
+        Some("policy-server") => &["server"],
+        Some("kwctl") => &["policy", "--as-kwctl"],
+        _ => &[],
+    };
+    let after_name = arguments.len().min(1);
+    let words = words.iter().map(OsString::from);
+    drop(arguments.splice(after_name..after_name, words));
     arguments
 }
 
@@ -131,12 +138,13 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Doctor(args) => block_on(args.run()),
         Command::Dryrun(args) => block_on(args.run()),
         Command::Attachment(command) => block_on(command.run()),
+        Command::Policy(args) => serve(logs, args.run()),
         Command::Report(args) => block_on(args.run()),
         Command::Template(args) => block_on(args.run()),
     }
 }
 
-/// Runs a process: with logs.
+/// Runs a process, or what policies log in: with logs.
 fn serve(
     logs: &LogArgs,
     future: impl Future<Output = anyhow::Result<Exit>>,

@@ -4,7 +4,8 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use aws_lc_rs::hmac;
 
@@ -14,6 +15,8 @@ use crate::error::StoreError;
 
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 32;
+/// Compiled code can always be made again: no more of it is kept than this.
+const MAX_BYTES: u64 = 2 << 30;
 /// The permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
@@ -46,7 +49,33 @@ impl LocalStore {
         let mac = self.mac()?;
         let mut stored = hmac::sign(&mac, &signed(key, code)).as_ref().to_vec();
         stored.extend_from_slice(code);
-        self.write_atomically(&self.compiled_path(key), &stored)
+        let path = self.compiled_path(key);
+        self.write_atomically(&path, &stored)?;
+        self.trim_compiled(MAX_BYTES, &path)
+    }
+
+    /// Lets go of the oldest compiled code until what is left is within the limit; never of `kept`.
+    pub(super) fn trim_compiled(&self, limit: u64, kept: &Path) -> Result<(), StoreError> {
+        let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries(self.own("compiled"))
+            .flat_map(|engine| entries(engine.path()))
+            .filter_map(|file| {
+                let metadata = file.metadata().ok()?;
+                Some((metadata.modified().ok()?, metadata.len(), file.path()))
+            })
+            .collect();
+        let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        files.sort();
+        for (_, bytes, path) in files {
+            if total <= limit {
+                break;
+            }
+            if path != kept {
+                remove_if_there(&path)?;
+                total -= bytes;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn remove_compiled(&self, module: &Digest) -> Result<(), StoreError> {

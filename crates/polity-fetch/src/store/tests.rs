@@ -85,6 +85,65 @@ fn what_another_tool_pulled_is_taken_over() {
 }
 
 #[test]
+fn what_another_tool_pulled_is_listed() {
+    let (_guard, store) = store();
+    let mut expected = Vec::new();
+    for place in [
+        "registry/h.example:5000/a/b/p:v1",
+        "https/h.example/dir/p.wasm",
+        "registry/h.example/no-tag",
+        "registry/stray",
+        "other/h.example/p:v1",
+    ] {
+        let path = store.root().join(place);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, MODULE).unwrap();
+        if place.contains("/p") && !place.starts_with("other") {
+            expected.push(place.replacen('/', "://", 1));
+        }
+    }
+    let listed = || -> Vec<String> {
+        let stored = store.list().unwrap();
+        stored.into_iter().map(|stored| stored.uri).collect()
+    };
+    expected.sort();
+    assert_eq!(listed(), expected);
+    assert!(store.remove(&expected[0].parse().unwrap()).unwrap());
+    assert_eq!(listed(), expected[1..]);
+}
+
+#[test]
+fn compiled_code_is_bounded() {
+    let (_guard, store) = store();
+    let keys: Vec<CompiledKey> = (0..4_u8)
+        .map(|n| CompiledKey {
+            module: Digest::of(&[n]),
+            engine: format!("e{}", n % 2),
+        })
+        .collect();
+    for (n, key) in keys.iter().enumerate() {
+        store.keep_compiled(key, &[7; 1000]).unwrap();
+        let file = fs::File::options()
+            .write(true)
+            .open(store.compiled_path(key))
+            .unwrap();
+        let age = std::time::Duration::from_secs(1000 - n as u64);
+        let written = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_hours(24) - age;
+        file.set_modified(written).unwrap();
+    }
+    let kept = |key: &CompiledKey| store.compiled(key).unwrap().is_some();
+    store
+        .trim_compiled(2500, &store.compiled_path(&keys[0]))
+        .unwrap();
+    let left: Vec<bool> = keys.iter().map(kept).collect();
+    assert_eq!(
+        left,
+        [true, false, false, true],
+        "the oldest go, but for the one just written"
+    );
+}
+
+#[test]
 fn broken_records_are_as_good_as_none() {
     let (_guard, store) = store();
     let uri: ModuleUri = "registry://h.example/p:v1".parse().unwrap();

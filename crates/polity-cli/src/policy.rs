@@ -1,0 +1,85 @@
+//! `polity policy`: admission policies as modules. Run one without a server, look into it, fetch and publish it.
+
+mod annotate;
+mod bench;
+mod digest;
+mod inspect;
+mod judge;
+mod list;
+mod progress;
+mod pull;
+mod push;
+mod reference;
+mod remove;
+mod request;
+mod run;
+mod sources;
+mod subject;
+mod verification;
+
+use crate::exit::Exit;
+
+/// Run, inspect, fetch and publish admission policies
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # What does a policy say about a request?
+  polity policy run ./policy.wasm -r request.json --settings-json '{\"exempt\": [\"edge\"]}'
+
+  # Describe it, publish it, and pin what was published
+  polity policy annotate mine.wasm -m metadata.yml -o policy.wasm
+  polity policy push ./policy.wasm registry.example.com/policies/mine:v1
+  polity policy digest registry.example.com/policies/mine:v1
+
+A module is named by a file, by the beginning of its SHA-256 once it was fetched, or by where it comes from:
+registry://host/name:tag (the scheme may be left out), https://, file://.
+Called as `kwctl`, these words stand alone, and `run` ends with 0 whatever the verdict.")]
+pub struct PolicyArgs {
+    /// End as scripts for kwctl expect it
+    #[arg(long, hide = true)]
+    as_kwctl: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Run(Box<run::RunArgs>),
+    Bench(Box<bench::BenchArgs>),
+    Inspect(inspect::InspectArgs),
+    Pull(pull::PullArgs),
+    Push(push::PushArgs),
+    Digest(digest::DigestArgs),
+    Annotate(annotate::AnnotateArgs),
+    Policies(list::ListArgs),
+    Rm(remove::RemoveArgs),
+}
+
+/// What a refusal is to whoever called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    Finding,
+    /// Scripts for `kwctl` read the verdict, and take a code other than 0 for a failure.
+    Answer,
+}
+
+impl PolicyArgs {
+    pub async fn run(self) -> anyhow::Result<Exit> {
+        let Self { as_kwctl, command } = self;
+        let refusal = if as_kwctl {
+            Refusal::Answer
+        } else {
+            Refusal::Finding
+        };
+        match command {
+            Command::Run(args) => args.run(refusal).await,
+            Command::Bench(args) => args.run().await,
+            Command::Inspect(args) => args.run().await,
+            Command::Pull(args) => args.run().await,
+            Command::Push(args) => args.run().await,
+            Command::Digest(args) => args.run().await,
+            Command::Annotate(args) => args.run().await,
+            Command::Policies(args) => args.run(),
+            Command::Rm(args) => args.run(),
+        }
+    }
+}
