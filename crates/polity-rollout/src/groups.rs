@@ -1,6 +1,6 @@
 //! Decision groups: the chosen clusters of a placement, divided and numbered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use polity_core::ClusterName;
 use polity_core::rollout_strategy::{GroupKey, GroupReference};
@@ -9,8 +9,8 @@ use polity_core::rollout_strategy::{GroupKey, GroupReference};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DecisionGroups {
     groups: Vec<DecisionGroup>,
-    /// The position in `groups` of each cluster's group.
-    by_cluster: HashMap<ClusterName, usize>,
+    /// Every cluster with the position in `groups` of its group, in the order of names.
+    by_name: Vec<(ClusterName, usize)>,
 }
 
 /// One group.
@@ -34,17 +34,19 @@ impl DecisionGroups {
             let group = by_key.entry(key).or_default();
             group.extend(clusters.into_iter().map(Into::into));
         }
-        let mut gathered = Self::default();
-        for (position, (key, mut clusters)) in by_key.into_iter().enumerate() {
-            clusters.sort_unstable();
-            clusters.dedup();
-            clusters.retain(|cluster| !gathered.by_cluster.contains_key(cluster));
-            for cluster in &clusters {
-                gathered.by_cluster.insert(cluster.clone(), position);
-            }
-            gathered.groups.push(DecisionGroup { key, clusters });
+        let mut groups = Vec::with_capacity(by_key.len());
+        let mut by_name = Vec::new();
+        for (position, (key, clusters)) in by_key.into_iter().enumerate() {
+            by_name.extend(clusters.into_iter().map(|cluster| (cluster, position)));
+            let clusters = Vec::new();
+            groups.push(DecisionGroup { key, clusters });
         }
-        gathered
+        by_name.sort_unstable();
+        by_name.dedup_by(|later, first| later.0 == first.0);
+        for (cluster, position) in &by_name {
+            groups[*position].clusters.push(cluster.clone());
+        }
+        Self { groups, by_name }
     }
 
     /// All clusters as one group without a name: what a source that knows no groups decides.
@@ -68,19 +70,33 @@ impl DecisionGroups {
 
     /// How many clusters there are.
     pub fn n_clusters(&self) -> usize {
-        self.by_cluster.len()
+        self.by_name.len()
     }
 
     /// The group a cluster is in.
     pub fn group_of(&self, cluster: &str) -> Option<&GroupKey> {
-        self.by_cluster
-            .get(cluster)
-            .map(|position| &self.groups[*position].key)
+        let found = self.position(cluster)?;
+        Some(&self.groups[self.by_name[found].1].key)
     }
 
     /// Whether a cluster is in one of the groups.
     pub fn contains(&self, cluster: &str) -> bool {
-        self.by_cluster.contains_key(cluster)
+        self.position(cluster).is_some()
+    }
+
+    fn position(&self, cluster: &str) -> Option<usize> {
+        let place = |(name, _): &(ClusterName, usize)| name.as_str().cmp(cluster);
+        self.by_name.binary_search_by(place).ok()
+    }
+
+    /// The group at a position that [`DecisionGroups::by_name`] names.
+    pub(crate) fn at(&self, position: usize) -> &DecisionGroup {
+        &self.groups[position]
+    }
+
+    /// Every cluster with the position of its group among [`DecisionGroups::iter`], in the order of names.
+    pub(crate) fn by_name(&self) -> &[(ClusterName, usize)] {
+        &self.by_name
     }
 
     /// The references that mean no group with clusters in it: a rollout goes on without them, its owner should know.

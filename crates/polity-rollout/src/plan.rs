@@ -108,27 +108,36 @@ pub fn plan(
     now: Timestamp,
 ) -> Plan {
     let mut current = Vec::with_capacity(observed.len());
+    let mut unseen = Vec::new();
     let mut removed = Vec::new();
-    for (cluster, state) in observed {
-        match groups.group_of(cluster) {
-            Some(group) => current.push((cluster, group, *state)),
-            None => removed.push((cluster.clone(), *state)),
+    // Names are in the same order on both sides, so one walk finds who is on which.
+    let mut known = observed.iter().peekable();
+    for (cluster, position) in groups.by_name() {
+        while let Some((gone, state)) = known.next_if(|(name, _)| *name < cluster) {
+            removed.push((gone.clone(), *state));
+        }
+        match known.next_if(|(name, _)| *name == cluster) {
+            Some((_, state)) => current.push((cluster, *position, *state)),
+            None => unseen.push((cluster, *position)),
         }
     }
+    removed.extend(known.map(|(gone, state)| (gone.clone(), *state)));
     let round = Round {
+        groups,
         current: &current,
+        unseen: &unseen,
         pace: strategy.pace(),
         now,
     };
-    let (mandatory, rest): (Vec<_>, Vec<_>) = groups
-        .iter()
-        .partition(|group| is_meant(group, strategy.mandatory_groups()));
+    let (mandatory, rest): (Vec<_>, Vec<_>) = (0..)
+        .zip(groups)
+        .partition(|(_, group)| is_meant(group, strategy.mandatory_groups()));
     let n_clusters = groups.n_clusters();
     let plan = match strategy {
         RolloutStrategy::All(_) => round.without_soak(&rest, n_clusters),
         RolloutStrategy::Progressive(progressive) => {
             round.mandatory(&mandatory).unwrap_or_else(|| {
-                let n_rest = rest.iter().map(|group| group.clusters.len()).sum();
+                let n_rest = rest.iter().map(|(_, group)| group.clusters.len()).sum();
                 let wanted = progressive.max_concurrency.unwrap_or(Threshold::ZERO);
                 let max_failures = progressive.pace.max_failures.of(n_clusters, 0);
                 round.by_cluster(&rest, wanted.of(n_rest, n_rest), max_failures)

@@ -1,6 +1,6 @@
 //! The two ways of going through clusters: one by one (7.3) and group by group (7.4).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
 use polity_core::ClusterName;
@@ -8,34 +8,42 @@ use polity_core::rollout_strategy::{GroupKey, Pace, RolloutStatus, Threshold};
 
 use super::classify::{Class, classify};
 use super::{ClusterState, Entry, Plan};
-use crate::groups::DecisionGroup;
+use crate::groups::{DecisionGroup, DecisionGroups};
 
-/// What one call of the engine works with. Every phase sees the clusters of all groups, in order of their names.
+/// What one call of the engine works with. Every phase sees the clusters of all groups, in order of their names, each
+/// with the position of its group.
 #[derive(Clone, Copy)]
 pub(super) struct Round<'a> {
-    pub(super) current: &'a [(&'a ClusterName, &'a GroupKey, ClusterState)],
+    pub(super) groups: &'a DecisionGroups,
+    /// Who is known.
+    pub(super) current: &'a [(&'a ClusterName, usize, ClusterState)],
+    /// Whom nothing is known of.
+    pub(super) unseen: &'a [(&'a ClusterName, usize)],
     pub(super) pace: &'a Pace,
     pub(super) now: Timestamp,
 }
+
+/// A group with its position.
+type Numbered<'a> = (usize, &'a DecisionGroup);
 
 impl Round<'_> {
     /// The mandatory groups, which tolerate no failure; `None` when none of their clusters is busy or waits.
     ///
     /// The library that others use also stops here while only clusters of other groups are busy, so that one tolerated
     /// failure among them ends the rollout (cases 49 to 51); that is mended here.
-    pub(super) fn mandatory(&self, groups: &[&DecisionGroup]) -> Option<Plan> {
+    pub(super) fn mandatory(&self, groups: &[Numbered<'_>]) -> Option<Plan> {
         if groups.is_empty() {
             return None;
         }
         let plan = self.by_group(groups, Threshold::ZERO);
-        let keys: HashSet<_> = groups.iter().map(|group| &group.key).collect();
+        let keys: HashSet<_> = groups.iter().map(|(_, group)| &group.key).collect();
         let mut busy = plan.to_rollout.iter().chain(&plan.timed_out);
         busy.any(|entry| keys.contains(&entry.group))
             .then_some(plan)
     }
 
     /// Everyone at once: nobody soaks, and no number of failures is too many.
-    pub(super) fn without_soak(&self, groups: &[&DecisionGroup], n_clusters: usize) -> Plan {
+    pub(super) fn without_soak(&self, groups: &[Numbered<'_>], n_clusters: usize) -> Plan {
         let pace = Pace {
             min_success_time: SignedDuration::ZERO,
             ..self.pace.clone()
@@ -53,16 +61,16 @@ impl Round<'_> {
     /// soon as all slots are taken, so failures behind that point are not seen in this call.
     pub(super) fn by_cluster(
         &self,
-        groups: &[&DecisionGroup],
+        groups: &[Numbered<'_>],
         size: usize,
         max_failures: usize,
     ) -> Plan {
         let mut plan = Plan::default();
         let mut n_failures = 0;
-        for (cluster, group, state) in self.current {
+        for (cluster, position, state) in self.current {
             let mut status = state.status;
             if !(plan.breach && status == RolloutStatus::ToApply) {
-                status = self.take(&mut plan, cluster, group, *state);
+                status = self.take(&mut plan, cluster, *position, *state);
             }
             if status.is_failure() {
                 n_failures += 1;
@@ -75,8 +83,12 @@ impl Round<'_> {
         if plan.breach {
             return plan;
         }
-        for (cluster, group) in self.unseen(groups) {
-            plan.to_rollout.push(to_apply(cluster, group));
+        let is_asked = self.positions(groups);
+        for (cluster, position) in self.unseen {
+            if !is_asked[*position] {
+                continue;
+            }
+            plan.to_rollout.push(to_apply(cluster, self.key(*position)));
             if plan.to_rollout.len() >= size {
                 break;
             }
@@ -91,27 +103,36 @@ impl Round<'_> {
     /// library that others use subtracts failures from clusters in flight instead, so that a group can start early or
     /// never (cases 39 and 48), and hands out to clusters that join a group with too many failures; both are mended
     /// here.
-    pub(super) fn by_group(&self, groups: &[&DecisionGroup], max_failures: Threshold) -> Plan {
+    pub(super) fn by_group(&self, groups: &[Numbered<'_>], max_failures: Threshold) -> Plan {
         let mut plan = Plan::default();
-        let mut seen = HashMap::with_capacity(self.current.len());
-        for (cluster, group, state) in self.current {
-            if state.status != RolloutStatus::ToApply {
-                seen.insert(*cluster, self.take(&mut plan, cluster, group, *state));
+        let is_asked = self.positions(groups);
+        let mut is_busy = false;
+        let mut seen: Vec<Seen<'_>> = self.groups.iter().map(|_| Seen::default()).collect();
+        for (cluster, position, state) in self.current {
+            if state.status == RolloutStatus::ToApply {
+                continue;
             }
+            let n_in_flight = plan.to_rollout.len();
+            let status = self.take(&mut plan, cluster, *position, *state);
+            let is_in_flight = plan.to_rollout.len() > n_in_flight;
+            is_busy |= is_in_flight && is_asked[*position] && status != RolloutStatus::Failed;
+            let seen = &mut seen[*position];
+            seen.clusters.push(cluster);
+            seen.n_failures += usize::from(status.is_failure());
         }
-        let keys: HashSet<_> = groups.iter().map(|group| &group.key).collect();
-        let in_flight = plan.to_rollout.iter();
-        let mut is_busy = in_flight
-            .filter(|entry| keys.contains(&entry.group))
-            .any(|entry| entry.status != RolloutStatus::Failed);
-        for group in groups {
+        for (position, group) in groups {
             let limit = max_failures.of(group.clusters.len(), 0);
-            let (known, waiting): (Vec<_>, Vec<_>) = group
+            let Seen {
+                clusters,
+                n_failures,
+            } = &seen[*position];
+            let mut known = clusters.iter().peekable();
+            let waiting: Vec<_> = group
                 .clusters
                 .iter()
-                .partition(|cluster| seen.contains_key(cluster));
-            let n_failures = known.iter().filter(|c| seen[**c].is_failure()).count();
-            plan.breach = n_failures > limit;
+                .filter(|cluster| known.next_if(|known| **known == *cluster).is_none())
+                .collect();
+            plan.breach = *n_failures > limit;
             if plan.breach {
                 break;
             }
@@ -130,14 +151,14 @@ impl Round<'_> {
         &self,
         plan: &mut Plan,
         cluster: &ClusterName,
-        group: &GroupKey,
+        position: usize,
         state: ClusterState,
     ) -> RolloutStatus {
         let entry = |status, recheck_at| Entry {
             cluster: cluster.clone(),
             status,
             since: state.since,
-            group: group.clone(),
+            group: self.key(position).clone(),
             recheck_at,
         };
         match classify(state, self.pace, self.now) {
@@ -154,16 +175,26 @@ impl Round<'_> {
         }
     }
 
-    /// The clusters of these groups that nothing is known of, in order of their names whatever their group.
-    fn unseen<'g>(&self, groups: &[&'g DecisionGroup]) -> Vec<(&'g ClusterName, &'g GroupKey)> {
-        let seen: HashSet<_> = self.current.iter().map(|(cluster, ..)| *cluster).collect();
-        let all = groups
-            .iter()
-            .flat_map(|group| group.clusters.iter().map(|cluster| (cluster, &group.key)));
-        let mut unseen: Vec<_> = all.filter(|(cluster, _)| !seen.contains(cluster)).collect();
-        unseen.sort_unstable();
-        unseen
+    fn key(&self, position: usize) -> &GroupKey {
+        &self.groups.at(position).key
     }
+
+    /// For each position whether it is that of one of these groups.
+    fn positions(&self, groups: &[Numbered<'_>]) -> Vec<bool> {
+        let mut positions = vec![false; self.groups.len()];
+        for (position, _) in groups {
+            positions[*position] = true;
+        }
+        positions
+    }
+}
+
+/// What is known of the clusters of a group.
+#[derive(Default)]
+struct Seen<'a> {
+    /// In order of their names.
+    clusters: Vec<&'a ClusterName>,
+    n_failures: usize,
 }
 
 fn to_apply(cluster: &ClusterName, group: &GroupKey) -> Entry {
