@@ -200,7 +200,7 @@ metadata: {name: two, namespace: ns}
 spec:
   rules: []
   expression: a() && b()
-  message: no
+  message: refused
   policies:
     a: {module: m1, settings: {b: 2}}
     b: {module: m2}
@@ -215,8 +215,8 @@ spec:
     #[test]
     fn a_servers_file() {
         check(
-            "p: {module: m}\nq: {module: n}",
-            &["p: m {} 0", "q: n {} 0"],
+            "p: {module: m1}\nq: {module: m2}",
+            &["p: m1 {} 0", "q: m2 {} 0"],
         );
     }
 
