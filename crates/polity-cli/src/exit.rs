@@ -1,6 +1,10 @@
 //! How commands end: 0 fine, 1 findings, 2 error, 3 incomplete, 64 wrong usage.
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+
+/// What a shell makes of a program that a closed pipe ended.
+const UNREAD: u8 = 141;
 
 /// The end of a command that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +47,14 @@ impl From<Exit> for ExitCode {
 }
 
 /// Prints an error with its causes and its hint to stderr; the code is 2.
+///
+/// That nobody reads on is no error worth words: `polity … | head` ends as other programs do.
 pub fn report(error: &anyhow::Error) -> ExitCode {
+    // Only what we write ourselves comes without any other error around it.
+    let io = error.downcast_ref::<io::Error>();
+    if io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::from(UNREAD);
+    }
     let mut line = format!("error: {error}");
     for cause in error.chain().skip(1) {
         let text = cause.to_string();
@@ -52,12 +63,14 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
             line.push_str(&text);
         }
     }
-    eprintln!("{line}");
     if let Some(hinted) = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Hinted>())
     {
-        eprintln!("hint: {}", hinted.hint);
+        line.push_str("\nhint: ");
+        line.push_str(&hinted.hint);
     }
+    // Where stderr is closed there is nobody to tell.
+    writeln!(io::stderr(), "{line}").ok();
     ExitCode::from(2)
 }

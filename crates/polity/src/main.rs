@@ -121,7 +121,9 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Lint(args) => args.run(),
         Command::Placement(args) => args.run(),
         Command::Completion(CompletionArgs { shell }) => {
-            clap_complete::generate(shell, &mut Cli::command(), "polity", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "polity", &mut script);
+            std::io::stdout().lock().write_all(&script)?;
             Ok(Exit::Fine)
         }
         Command::MarkdownHelp => {

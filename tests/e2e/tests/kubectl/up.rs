@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use e2e::polity::{self, folder};
 use e2e::{Kubectl, Polity};
@@ -292,4 +292,21 @@ fn helps_and_completes() {
         "{version} {text}"
     );
     assert!(version.to_string().contains("v1.37"), "{version}");
+}
+
+#[test]
+fn a_reader_that_had_enough_is_no_error() {
+    for arguments in [&["completion", "bash"][..], &["markdown-help"]] {
+        let mut child = Command::new(polity::binary())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Whether it has begun to write or not: the end of the pipe is gone.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*said), (Some(141), ""));
+    }
 }
