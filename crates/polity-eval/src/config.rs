@@ -152,7 +152,8 @@ pub enum EntryError {
 
 /// Reads `policies.yml`, which may be JSON too.
 pub fn parse_policies(text: &str) -> Result<BTreeMap<String, PolicyConfig>, ConfigError> {
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    // The reason goes into one line of a log: without the picture that the parser draws.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     let entries: Option<BTreeMap<String, Value>> =
         serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| ConfigError::Yaml(error.to_string()))?;
@@ -310,6 +311,15 @@ mod tests {
             Some(PolicyConfig::Single(single)) => single,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_broken_file_is_told_in_one_line_with_its_place() {
+        let error = parse_policies("p:\n  module: x\nq: [\n")
+            .unwrap_err()
+            .to_string();
+        assert!(!error.contains('\n'), "{error}");
+        assert!(error.contains("line 3"), "{error}");
     }
 
     #[test]

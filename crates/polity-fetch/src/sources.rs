@@ -60,10 +60,14 @@ impl Sources {
             path: path.to_owned(),
             source,
         })?;
-        let sources: Self = serde_saphyr::from_str(&text).map_err(|error| SourcesError::Parse {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let options = serde_saphyr::options! { with_snippet: false };
+        let sources: Self =
+            serde_saphyr::from_str_with_options(&text, options).map_err(|error| {
+                SourcesError::Parse {
+                    path: path.to_owned(),
+                    reason: error.to_string(),
+                }
+            })?;
         // A wrong certificate is found at start, not at the first module from that host.
         for host in sources.source_authorities.keys() {
             sources.certificates(host)?;
@@ -165,6 +169,14 @@ mod tests {
             sources.proxies.unwrap().https_proxy.as_deref(),
             Some("http://p:1")
         );
+    }
+
+    #[test]
+    fn a_broken_file_is_told_in_one_line() {
+        let SourcesError::Parse { reason, .. } = load("insecure_sources: [\n").unwrap_err() else {
+            panic!("it can be read");
+        };
+        assert!(!reason.contains('\n'), "{reason}");
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     {
         return Ok(decoded);
     }
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         ApiError::bad_request(format!("error converting YAML to JSON: {error}"))
     })?;

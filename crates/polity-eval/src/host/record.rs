@@ -109,8 +109,9 @@ pub struct Replay {
 impl Replay {
     /// Reads a recording.
     pub fn parse(yaml: &str) -> Result<Self, ReplayError> {
-        let exchanges: Vec<Exchange> =
-            serde_saphyr::from_str(yaml).map_err(|error| ReplayError::Yaml(error.to_string()))?;
+        let options = serde_saphyr::options! { with_snippet: false };
+        let exchanges: Vec<Exchange> = serde_saphyr::from_str_with_options(yaml, options)
+            .map_err(|error| ReplayError::Yaml(error.to_string()))?;
         let exchanges: Vec<_> = exchanges
             .into_iter()
             .enumerate()
@@ -164,7 +165,9 @@ fn parse_tagged_yaml(text: &str) -> Result<(String, Value), String> {
     let text = text.trim_start().trim_start_matches("---").trim_start();
     let rest = text.strip_prefix('!').ok_or("the request has no tag")?;
     let (tag, body) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let arguments: Value = serde_saphyr::from_str(body).map_err(|error| error.to_string())?;
+    let options = serde_saphyr::options! { with_snippet: false };
+    let arguments: Value =
+        serde_saphyr::from_str_with_options(body, options).map_err(|error| error.to_string())?;
     Ok((tag.to_owned(), without_nulls(arguments)))
 }
 
