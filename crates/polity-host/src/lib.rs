@@ -12,6 +12,7 @@ mod kubernetes;
 mod modules;
 mod protocol;
 mod services;
+mod words;
 
 pub use kubernetes::{Cluster, ClusterError, ClusterLimits};
 pub use modules::{LoadOptions, LoadProgress, LoadedModules, ModuleError, Modules, module_of};

@@ -13,6 +13,7 @@ use polity_runtime::Clock;
 use polity_wasm::{CompiledCode, Engine, ExecutionMode, LoadError, Module};
 
 use self::in_flight::InFlight;
+use crate::words::in_one_line;
 
 /// What [`Modules::load_all`] gives.
 pub type LoadedModules = BTreeMap<ModuleUri, Result<Module, ModuleError>>;
@@ -339,20 +340,9 @@ pub fn module_of(
         .map_err(|error: polity_fetch::UriError| not_downloaded(error.to_string()))?;
     match loaded.get(&uri) {
         Some(Ok(module)) => Ok(module.clone()),
-        Some(Err(ModuleError::Fetch { source, .. })) => Err(not_downloaded(with_causes(&**source))),
-        Some(Err(ModuleError::Load { source, .. })) => Err(InitError::Load(with_causes(&**source))),
+        Some(Err(ModuleError::Fetch { source, .. })) => Err(not_downloaded(in_one_line(&**source))),
+        Some(Err(ModuleError::Load { source, .. })) => Err(InitError::Load(in_one_line(&**source))),
         Some(Err(error @ ModuleError::GivenUp { .. })) => Err(InitError::Load(error.to_string())),
         None => Err(not_downloaded("it was not asked for".to_owned())),
     }
-}
-
-/// An error in one line, its causes included.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

@@ -1,6 +1,5 @@
 //! Answers to the host calls of guests: what they ask for is looked up, by the deadline of their request.
 
-use std::error::Error;
 use std::time::Duration;
 
 use polity_eval::{CapabilityRequest, Deadline, Services};
@@ -12,6 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::certificates;
 use crate::kubernetes::Cluster;
+use crate::words::in_one_line;
 
 /// The longest that anything is waited for, also when the request itself has no limit.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,15 +57,24 @@ impl HostServices {
         };
         match request {
             CapabilityRequest::OciManifestDigest { image } => {
-                let digest = fetcher.image_digest(image).await.map_err(in_words)?;
+                let digest = fetcher
+                    .image_digest(image)
+                    .await
+                    .map_err(|error| in_one_line(&error))?;
                 write(&json!({ "digest": digest }))
             }
             CapabilityRequest::OciManifest { image } => {
-                let manifest = fetcher.image_manifest(image).await.map_err(in_words)?;
+                let manifest = fetcher
+                    .image_manifest(image)
+                    .await
+                    .map_err(|error| in_one_line(&error))?;
                 write(&manifest.manifest)
             }
             CapabilityRequest::OciManifestAndConfig { image } => {
-                let image = fetcher.image_config(image).await.map_err(in_words)?;
+                let image = fetcher
+                    .image_config(image)
+                    .await
+                    .map_err(|error| in_one_line(&error))?;
                 write(&json!({
                     "manifest": image.manifest,
                     "digest": image.digest,
@@ -79,16 +88,23 @@ impl HostServices {
             CapabilityRequest::IsCertificateTrusted(query) => {
                 write(&certificates::is_trusted(query, clock.now())?)
             }
-            CapabilityRequest::ListResources(query) => {
-                cluster()?.list(query).await.map_err(in_words)
-            }
+            CapabilityRequest::ListResources(query) => cluster()?
+                .list(query)
+                .await
+                .map_err(|error| in_one_line(&error)),
             CapabilityRequest::GetResource(query) => {
-                let object = cluster()?.get(query).await.map_err(in_words)?;
+                let object = cluster()?
+                    .get(query)
+                    .await
+                    .map_err(|error| in_one_line(&error))?;
                 write(&object)
             }
             CapabilityRequest::CanI(query) => {
                 let review = &query.subject_access_review;
-                let status = cluster()?.can_i(review).await.map_err(in_words)?;
+                let status = cluster()?
+                    .can_i(review)
+                    .await
+                    .map_err(|error| in_one_line(&error))?;
                 write(&status)
             }
         }
@@ -125,19 +141,4 @@ async fn look_up(host: &str) -> Result<Vec<u8>, String> {
 
 fn write(answer: &impl Serialize) -> Result<Vec<u8>, String> {
     serde_json::to_vec(answer).map_err(|error| error.to_string())
-}
-
-/// An error in one line, its causes included.
-fn in_words(error: impl Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some errors repeat their cause.
-        if !text.ends_with(&cause_text) {
-            text.push_str(&format!(": {cause_text}"));
-        }
-        source = cause.source();
-    }
-    text
 }
