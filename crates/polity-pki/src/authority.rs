@@ -45,6 +45,12 @@ pub enum AuthorityError {
         /// The name as given.
         name: String,
     },
+    /// A URI is not made of ASCII.
+    #[error("{uri:?} is not a URI")]
+    BadUri {
+        /// The URI as given.
+        uri: String,
+    },
     /// The validity asked for reaches past the calendar.
     #[error("the validity of {validity:?} is out of range")]
     BadValidity {
@@ -217,6 +223,27 @@ impl Authority {
             self.key.sign(message).map_err(AuthorityError::from)
         })?;
         self.issued(&signed, key, now)
+    }
+
+    /// Signs a certificate for somebody who signs code, known by a URI. It ends with the authority at the latest.
+    pub fn issue_code_signer(
+        &self,
+        common_name: &str,
+        uri: &str,
+        validity: Duration,
+        now: Timestamp,
+    ) -> Result<Issued, AuthorityError> {
+        let mut params = self.leaf_params(ExtendedKeyUsagePurpose::CodeSigning, validity, now)?;
+        params
+            .distinguished_name
+            .push(DnType::CommonName, common_name);
+        let name = uri.try_into().map_err(|_| AuthorityError::BadUri {
+            uri: uri.to_owned(),
+        })?;
+        params.subject_alt_names = vec![SanType::URI(name)];
+        let key = PrivateKey::generate()?;
+        let signed = params.signed_by(key.pair(), &self.issuer()?)?;
+        self.issued(signed.der(), key, now)
     }
 
     /// Checks our own work: an authority whose name rcgen cannot write back byte for byte (one

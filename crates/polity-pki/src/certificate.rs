@@ -93,6 +93,7 @@ pub struct Certificate {
     organizations: Vec<String>,
     dns_names: Vec<String>,
     ip_addresses: Vec<IpAddr>,
+    uris: Vec<String>,
 }
 
 impl Certificate {
@@ -119,7 +120,7 @@ impl Certificate {
     /// Reads a DER certificate; anything after it is an error.
     pub fn from_der(der: &[u8]) -> Result<Self, ParseError> {
         let parsed = decode(der)?;
-        let (dns_names, ip_addresses) = alternative_names(&parsed);
+        let (dns_names, ip_addresses, uris) = alternative_names(&parsed);
         Ok(Self {
             der: CertificateDer::from(der.to_vec()),
             not_before: timestamp(parsed.validity().not_before.timestamp()),
@@ -131,6 +132,7 @@ impl Certificate {
             organizations: values(parsed.subject().iter_organization()),
             dns_names,
             ip_addresses,
+            uris,
         })
     }
 
@@ -182,6 +184,11 @@ impl Certificate {
     /// The addresses it stands for.
     pub fn ip_addresses(&self) -> &[IpAddr] {
         &self.ip_addresses
+    }
+
+    /// The URIs it stands for.
+    pub fn uris(&self) -> &[String] {
+        &self.uris
     }
 
     /// Who the bearer is; `None` when the subject has no common name.
@@ -278,19 +285,20 @@ fn values<'a>(attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -
         .collect()
 }
 
-fn alternative_names(certificate: &X509Certificate<'_>) -> (Vec<String>, Vec<IpAddr>) {
-    let (mut dns_names, mut ip_addresses) = (Vec::new(), Vec::new());
+fn alternative_names(certificate: &X509Certificate<'_>) -> (Vec<String>, Vec<IpAddr>, Vec<String>) {
+    let (mut dns_names, mut ip_addresses, mut uris) = (Vec::new(), Vec::new(), Vec::new());
     let Ok(Some(extension)) = certificate.subject_alternative_name() else {
-        return (dns_names, ip_addresses);
+        return (dns_names, ip_addresses, uris);
     };
     for name in &extension.value.general_names {
         match name {
             GeneralName::DNSName(name) => dns_names.push((*name).to_owned()),
             GeneralName::IPAddress(octets) => ip_addresses.extend(ip_address(octets)),
+            GeneralName::URI(uri) => uris.push((*uri).to_owned()),
             _ => {}
         }
     }
-    (dns_names, ip_addresses)
+    (dns_names, ip_addresses, uris)
 }
 
 fn ip_address(octets: &[u8]) -> Option<IpAddr> {

@@ -303,3 +303,22 @@ fn bad_input_is_an_error() {
     let both = format!("{pem}{}", authority().certificate().to_pem());
     assert_eq!(Certificate::bundle_from_pem(&both).unwrap().len(), 2);
 }
+
+#[test]
+fn a_code_signer_is_known_by_its_uri_and_can_do_nothing_else() {
+    let ca = authority();
+    let uri = "kubewarden://kubewarden/policy-server/a/cache";
+    let signer = ca.issue_code_signer("a", uri, DAY, now()).unwrap();
+    assert_eq!(signer.certificate.uris(), [uri]);
+    assert_eq!(
+        signer.certificate.check_signed_by(ca.certificate(), now()),
+        Ok(())
+    );
+    let (_, parsed) = X509Certificate::from_der(signer.certificate.der()).unwrap();
+    let usage = parsed.extended_key_usage().unwrap().unwrap().value;
+    assert!(usage.code_signing && !usage.server_auth && !usage.client_auth && !usage.any);
+    assert!(matches!(
+        ca.issue_code_signer("a", "kübewarden://", DAY, now()),
+        Err(AuthorityError::BadUri { .. })
+    ));
+}
