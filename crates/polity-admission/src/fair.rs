@@ -5,8 +5,8 @@
 //! are bounded: what does not fit is turned away at once, while there is still time to ask again.
 //!
 //! Turns alone do not help against a policy whose every evaluation takes seconds: it could hold every
-//! place while the others wait for their turn. So a policy is *slow* when its last evaluation was, and
-//! slow policies together never hold the last place.
+//! place while the others wait for their turn. So a policy is *slow* when its last evaluation was, or when
+//! nothing is known about it yet, and slow policies together never hold the last place.
 //!
 //! This is a value: who waits is whatever the caller hands in, and time comes in as durations.
 
@@ -32,9 +32,12 @@ pub struct FairLimits {
 pub enum Pace {
     /// It may.
     Quick,
-    /// Its last evaluation took long: it may not.
+    /// Its last evaluation took long, or there was none: it may not.
     Slow,
 }
+
+/// So many policies are remembered that nobody waits for; more than that are strangers again.
+const REMEMBERED: usize = 4096;
 
 /// Why somebody was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +97,7 @@ impl<W> Default for Lane<W> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
-            pace: Pace::Quick,
+            pace: Pace::Slow,
         }
     }
 }
@@ -120,7 +123,7 @@ impl<W> FairQueue<W> {
     pub fn enter(&mut self, policy: &Arc<str>, waiter: impl FnOnce() -> W) -> Entered {
         let (pace, n_before) = match self.lanes.get(policy) {
             Some(lane) => (lane.pace, lane.waiting.len()),
-            None => (Pace::Quick, 0),
+            None => (Pace::Slow, 0),
         };
         // Nobody who may start is waiting while there is a place: only one's own lane matters.
         if n_before == 0 && self.has_place(pace) {
@@ -170,7 +173,6 @@ impl<W> FairQueue<W> {
         self.n_waiting -= 1;
         if lane.waiting.is_empty() {
             self.turns.retain(|turn| turn != policy);
-            self.forget_if_plain(policy);
         }
         Some(waiter)
     }
@@ -188,7 +190,7 @@ impl<W> FairQueue<W> {
     /// Takes the first lane that may start, in turn, and puts it last.
     fn next(&mut self) -> Option<Admitted<W>> {
         let at = self.turns.iter().position(|policy| {
-            let pace = self.lanes.get(policy).map_or(Pace::Quick, |lane| lane.pace);
+            let pace = self.lanes.get(policy).map_or(Pace::Slow, |lane| lane.pace);
             self.has_place(pace)
         })?;
         let policy = self.turns.remove(at)?;
@@ -196,9 +198,7 @@ impl<W> FairQueue<W> {
         let (_, waiter) = lane.waiting.pop_front()?;
         let (pace, is_empty) = (lane.pace, lane.waiting.is_empty());
         self.n_waiting -= 1;
-        if is_empty {
-            self.forget_if_plain(&policy);
-        } else {
+        if !is_empty {
             self.turns.push_back(policy.clone());
         }
         self.start(pace);
@@ -224,23 +224,19 @@ impl<W> FairQueue<W> {
     }
 
     fn remember(&mut self, policy: &Arc<str>, took: Duration) {
-        if took > self.limits.slow_after {
-            self.lanes.entry(policy.clone()).or_default().pace = Pace::Slow;
-        } else if let Some(lane) = self.lanes.get_mut(policy) {
-            lane.pace = Pace::Quick;
-            self.forget_if_plain(policy);
+        let pace = match took > self.limits.slow_after {
+            true => Pace::Slow,
+            false => Pace::Quick,
+        };
+        if let Some(lane) = self.lanes.get_mut(policy) {
+            lane.pace = pace;
+            return;
         }
-    }
-
-    /// A lane that says nothing is dropped, so that policies that are gone leave nothing behind.
-    fn forget_if_plain(&mut self, policy: &Arc<str>) {
-        if self
-            .lanes
-            .get(policy)
-            .is_some_and(|lane| lane.waiting.is_empty() && lane.pace == Pace::Quick)
-        {
-            self.lanes.remove(policy);
+        // Policies come and go; those that are gone must not stay here for ever.
+        if self.lanes.len() >= REMEMBERED {
+            self.lanes.retain(|_, lane| !lane.waiting.is_empty());
         }
+        self.lanes.entry(policy.clone()).or_default().pace = pace;
     }
 }
 

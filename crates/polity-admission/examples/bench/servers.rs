@@ -151,7 +151,8 @@ impl Running {
         let (address, readiness) = (scene.choose_port("port"), scene.choose_port("readiness"));
         let is_echo = matches!(kind, Kind::Echo);
         let mut command = command(scene, kind, address, readiness);
-        let log = fs::File::create(scene.folder.path().join("log")).expect("room for a log");
+        // Not in the folder that the server watches: every line would wake the watcher.
+        let log = tempfile::tempfile().expect("room for a log");
         command.stdout(Stdio::null()).stderr(log);
         let started = now();
         let mut child = command.spawn().expect("the server starts");

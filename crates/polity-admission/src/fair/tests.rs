@@ -9,13 +9,19 @@ use super::*;
 const QUICK: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(2);
 
-fn queue(places: usize) -> FairQueue<&'static str> {
-    FairQueue::new(FairLimits {
+/// A queue that knows these policies to be quick.
+fn queue(places: usize, quick: &[&str]) -> FairQueue<&'static str> {
+    let mut queue = FairQueue::new(FairLimits {
         places,
         waiting: 100,
         waiting_per_policy: 10,
         slow_after: Duration::from_millis(100),
-    })
+    });
+    for policy in quick {
+        assert_eq!(enter(&mut queue, policy, "once"), Entered::Now(Pace::Slow));
+        leave(&mut queue, policy, Pace::Slow, QUICK);
+    }
+    queue
 }
 
 fn enter(queue: &mut FairQueue<&'static str>, policy: &str, name: &'static str) -> Entered {
@@ -35,7 +41,7 @@ fn leave(
 
 /// Fills the queue with waiters named like `a1`, and answers in which order they start.
 fn order(waiters: &[&'static str]) -> Vec<&'static str> {
-    let mut queue = queue(1);
+    let mut queue = queue(1, &["first"]);
     assert_eq!(
         enter(&mut queue, "first", "first"),
         Entered::Now(Pace::Quick)
@@ -45,9 +51,10 @@ fn order(waiters: &[&'static str]) -> Vec<&'static str> {
         assert!(matches!(entered, Entered::Wait(_)), "{entered:?}");
     }
     let (mut policy, mut started) = ("first", Vec::new());
-    while let [next] = leave(&mut queue, policy, Pace::Quick, QUICK)[..] {
-        started.push(next);
-        policy = &next[..1];
+    let mut pace = Pace::Quick;
+    while let [next] = &queue.leave(&policy.into(), pace, QUICK)[..] {
+        started.push(next.waiter);
+        (policy, pace) = (&next.waiter[..1], next.pace);
     }
     started
 }
@@ -74,7 +81,7 @@ fn a_lane_and_the_whole_are_bounded() {
         waiting_per_policy: 2,
         slow_after: LONG,
     });
-    assert_eq!(enter(&mut queue, "a", "a0"), Entered::Now(Pace::Quick));
+    assert_eq!(enter(&mut queue, "a", "a0"), Entered::Now(Pace::Slow));
     for (policy, expected) in [
         ("a", None),
         ("a", None),
@@ -93,8 +100,8 @@ fn a_lane_and_the_whole_are_bounded() {
 
 #[test]
 fn a_noisy_policy_leaves_the_last_place_to_others() {
-    let mut queue = queue(2);
-    // Nothing is known about it yet: it gets both places, and holds them for long.
+    let mut queue = queue(2, &["noisy", "other"]);
+    // It was quick, so it gets both places; then it holds them for long.
     assert_eq!(enter(&mut queue, "noisy", "n1"), Entered::Now(Pace::Quick));
     assert_eq!(enter(&mut queue, "noisy", "n2"), Entered::Now(Pace::Quick));
     assert!(matches!(enter(&mut queue, "noisy", "n3"), Entered::Wait(_)));
@@ -110,14 +117,20 @@ fn a_noisy_policy_leaves_the_last_place_to_others() {
 }
 
 #[test]
+fn a_stranger_leaves_the_last_place_to_others() {
+    let mut queue = queue(2, &["known"]);
+    assert_eq!(enter(&mut queue, "new", "n1"), Entered::Now(Pace::Slow));
+    assert!(matches!(enter(&mut queue, "new", "n2"), Entered::Wait(_)));
+    assert!(matches!(enter(&mut queue, "newer", "m1"), Entered::Wait(_)));
+    assert_eq!(enter(&mut queue, "known", "k1"), Entered::Now(Pace::Quick));
+    assert_eq!(leave(&mut queue, "known", Pace::Quick, QUICK), [""; 0]);
+    // As soon as it has shown to be quick it is one like the others.
+    assert_eq!(leave(&mut queue, "new", Pace::Slow, QUICK), ["n2", "m1"]);
+}
+
+#[test]
 fn slow_policies_share_what_is_not_the_last_place() {
-    let mut queue = queue(3);
-    for policy in ["a", "b", "c"] {
-        assert_eq!(enter(&mut queue, policy, "x"), Entered::Now(Pace::Quick));
-    }
-    for policy in ["a", "b", "c"] {
-        leave(&mut queue, policy, Pace::Quick, LONG);
-    }
+    let mut queue = queue(3, &["d"]);
     assert_eq!(enter(&mut queue, "a", "a"), Entered::Now(Pace::Slow));
     assert_eq!(enter(&mut queue, "b", "b"), Entered::Now(Pace::Slow));
     assert!(matches!(enter(&mut queue, "c", "c"), Entered::Wait(_)));
@@ -128,15 +141,15 @@ fn slow_policies_share_what_is_not_the_last_place() {
 
 #[test]
 fn a_single_place_is_for_everybody() {
-    let mut queue = queue(1);
-    assert_eq!(enter(&mut queue, "a", "a"), Entered::Now(Pace::Quick));
-    leave(&mut queue, "a", Pace::Quick, LONG);
-    assert_eq!(enter(&mut queue, "a", "a"), Entered::Now(Pace::Slow));
+    let mut queue = queue(1, &["quick"]);
+    assert_eq!(enter(&mut queue, "slow", "s"), Entered::Now(Pace::Slow));
+    leave(&mut queue, "slow", Pace::Slow, LONG);
+    assert_eq!(enter(&mut queue, "quick", "q"), Entered::Now(Pace::Quick));
 }
 
 #[test]
 fn who_gives_up_makes_room() {
-    let mut queue = queue(1);
+    let mut queue = queue(1, &["a"]);
     enter(&mut queue, "a", "a0");
     let Entered::Wait(first) = enter(&mut queue, "a", "a1") else {
         panic!("there is one place");
@@ -150,15 +163,14 @@ fn who_gives_up_makes_room() {
 }
 
 #[test]
-fn quiet_policies_leave_nothing_behind() {
-    let mut queue = queue(1);
-    enter(&mut queue, "a", "a0");
-    enter(&mut queue, "b", "b0");
-    leave(&mut queue, "a", Pace::Quick, LONG);
-    leave(&mut queue, "b", Pace::Quick, QUICK);
-    enter(&mut queue, "a", "a1");
-    leave(&mut queue, "a", Pace::Slow, QUICK);
-    assert!(queue.lanes.is_empty() && queue.turns.is_empty());
+fn policies_that_are_gone_are_forgotten_in_the_end() {
+    let mut queue = queue(1, &[]);
+    for n in 0..3 * REMEMBERED {
+        let policy = format!("p{n}");
+        assert_eq!(enter(&mut queue, &policy, "x"), Entered::Now(Pace::Slow));
+        leave(&mut queue, &policy, Pace::Slow, QUICK);
+        assert!(queue.lanes.len() <= REMEMBERED && queue.turns.is_empty());
+    }
 }
 
 #[derive(Debug, Clone)]
