@@ -1,7 +1,7 @@
 //! The controller of one cluster: what becomes of policies and the servers that run them.
 //!
-//! Decisions are pure functions of what was read and the time: [`lifecycle`] says what to write next for one policy
-//! and when to look again. Nothing is kept in between, so a restart needs no recovery.
+//! Decisions are pure functions of what was read and the time. Nothing is kept in between, so a restart needs no
+//! recovery.
 
 pub mod lifecycle;
 pub mod names;

@@ -10,6 +10,7 @@ mod conditions;
 mod events;
 mod history;
 mod observed;
+mod orphans;
 mod plan;
 mod policy;
 mod revision;
@@ -20,6 +21,7 @@ mod webhook;
 
 pub use events::{Event, EventReason};
 pub use observed::{Observed, Pod, Refusal, Server, Settings};
+pub use orphans::orphans;
 pub use plan::{Plan, Step, Write};
 pub use policy::{Content, Modules, Policy, PolicyError, PolicyKind};
 pub use revision::{claim, meet};

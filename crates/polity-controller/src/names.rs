@@ -182,8 +182,8 @@ fn cut(name: &str, max: usize) -> &str {
     name[..end].trim_end_matches(['-', '.'])
 }
 
-/// `n` characters that follow from a text.
-fn spelled(text: &str, n: usize) -> String {
+/// `n` characters that follow from a text, at most 32.
+pub(crate) fn spelled(text: &str, n: usize) -> String {
     let digest = Sha256::digest(text.as_bytes());
     digest
         .iter()
@@ -200,7 +200,10 @@ mod tests {
 
     #[test]
     fn ids_in_both_forms_as_in_section_2_1() {
-        use PolicyKind::*;
+        use PolicyKind::{
+            AdmissionPolicy, AdmissionPolicyGroup, ClusterAdmissionPolicy,
+            ClusterAdmissionPolicyGroup,
+        };
         for (kind, namespace, classic, dotted) in [
             (ClusterAdmissionPolicy, None, "clusterwide-n", "kw.cap.n"),
             (AdmissionPolicy, Some("ns"), "namespaced-ns-n", "kw.ap.ns.n"),

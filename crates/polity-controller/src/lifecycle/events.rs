@@ -5,7 +5,7 @@ use polity_api::policies::v1::{
 };
 
 use super::conditions::is_same;
-use super::observed::{Observed, Revision as _};
+use super::observed::{Observed, Revision};
 use super::revision::chosen_id;
 
 /// Something worth telling about a policy.
@@ -127,11 +127,19 @@ pub(super) fn of_transition(observed: &Observed, after: &PolicyStatus) -> Vec<Ev
 
 fn of_new_generation(observed: &Observed, after: &PolicyStatus) -> Vec<Event> {
     let generation = observed.policy.generation;
-    let mut events = vec![match after.serving_generation {
-        Some(serving) => Event::new(
+    let before = observed.policy.status.as_ref();
+    let enforced = match after.serving_generation {
+        // It went in before anybody could tell that it was on its way.
+        Some(serving) if serving == generation => {
+            before.and_then(|status| status.serving_generation)
+        }
+        serving => serving,
+    };
+    let mut events = vec![match enforced {
+        Some(enforced) => Event::new(
             EventReason::PolicyUpdating,
             format!(
-                "Generation {generation} is on its way in; generation {serving} is enforced meanwhile."
+                "Generation {generation} is on its way in; generation {enforced} is enforced meanwhile."
             ),
         ),
         None => Event::new(
@@ -143,7 +151,7 @@ fn of_new_generation(observed: &Observed, after: &PolicyStatus) -> Vec<Event> {
     if let Some(other) = chosen_id(observed).taken_by {
         let id = observed
             .current()
-            .and_then(|revision| revision.id())
+            .and_then(Revision::id)
             .unwrap_or_default();
         events.push(Event::new(
             EventReason::NameCollision,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use polity_api::policies::names;
 use polity_api::policies::v1::{ConditionType, PolicyCondition, PolicyRevision};
+use serde_json::Value;
 
 use super::policy::{Content, Policy, PolicyKind};
 use super::webhook::Webhook;
@@ -170,7 +171,7 @@ impl Revision for PolicyRevision {
     fn content(&self) -> Result<Content, serde_json::Error> {
         let kind = PolicyKind::parse(&self.spec.object_reference.kind);
         let kind = kind.ok_or_else(|| serde::de::Error::custom("not a kind of policy"))?;
-        let spec = self.spec.data.get("spec").and_then(|spec| spec.as_object());
+        let spec = self.spec.data.get("spec").and_then(Value::as_object);
         let spec = spec.ok_or_else(|| serde::de::Error::missing_field("spec"))?;
         Content::read(kind, spec)
     }
@@ -178,9 +179,7 @@ impl Revision for PolicyRevision {
     fn server(&self) -> &str {
         let spec = self.spec.data.get("spec");
         let server = spec.and_then(|spec| spec.get("policyServer"));
-        server
-            .and_then(|server| server.as_str())
-            .unwrap_or_default()
+        server.and_then(Value::as_str).unwrap_or_default()
     }
 
     fn condition(&self, type_: ConditionType, replica: Option<i32>) -> Option<&PolicyCondition> {

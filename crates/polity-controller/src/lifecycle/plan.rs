@@ -13,7 +13,7 @@ use polity_api::policies::v1::{ConditionStatus, ConditionType, PolicyRevision, P
 
 use super::events::{self, Event};
 use super::history;
-use super::observed::{Observed, Refusal, Revision as _};
+use super::observed::{Observed, Refusal, Revision};
 use super::revision;
 use super::rollback;
 use super::standing::{self, Standing};
@@ -88,6 +88,7 @@ impl Plan {
             finalizer,
             rollback_stage,
             creation,
+            unserved,
             bookkeeping,
             webhooks,
             policy_status,
@@ -156,6 +157,19 @@ fn creation(observed: &Observed, standing: &Standing<'_>, _: Timestamp) -> Vec<S
     }
 }
 
+/// Row 24: nobody is called who cannot answer. The webhooks go first; what was marked stays marked.
+fn unserved(observed: &Observed, standing: &Standing<'_>, _: Timestamp) -> Vec<Step> {
+    let held = standing.held.and_then(|held| observed.revision(held));
+    let server = match held {
+        Some(held) => held.server(),
+        None => &observed.policy.content.enforcement.policy_server,
+    };
+    match observed.live_server(server) {
+        Some(_) => Vec::new(),
+        None => without_webhooks(observed),
+    }
+}
+
 /// Rows 3, 4, 16, 17 and 24: what revisions say about themselves. One write for each revision, and what serves last:
 /// new ordinals are known by their absence there.
 fn bookkeeping(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> Vec<Step> {
@@ -188,12 +202,11 @@ fn is_superseded(observed: &Observed, standing: &Standing<'_>, revision: &Policy
     generation != observed.policy.generation && standing.held.is_none_or(|held| generation > held)
 }
 
-/// Rows 12, 22, 24 and 29: the webhook points where it should.
+/// Rows 12, 22 and 29: the webhook points where it should.
 fn webhooks(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> Vec<Step> {
     if matches!(observed.refusal, Some(Refusal::Webhook(_))) {
         return Vec::new();
     }
-    let is_served = |revision: &PolicyRevision| observed.live_server(revision.server()).is_some();
     let held = standing.held.and_then(|held| observed.revision(held));
     let current = observed.current().filter(|current| {
         Some(current.generation()) != standing.serving
@@ -203,11 +216,6 @@ fn webhooks(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> Vec
         return switch(observed, standing, current, now);
     }
     match (standing.webhook, held) {
-        // Row 24. Somebody who has a webhook and no revision at all has lost everything else.
-        (Some(_), Some(held)) if !is_served(held) => without_webhooks(observed),
-        (Some(_), None) if standing.serving != Some(0) && observed.server().is_none() => {
-            without_webhooks(observed)
-        }
         (Some(_), Some(held)) => {
             let mut steps = taken_back(observed, held);
             steps.extend(switch(observed, standing, held, now));
@@ -372,10 +380,7 @@ fn deletion(
             look_again_at: None,
         };
     }
-    let has_served = observed
-        .revisions
-        .iter()
-        .any(|revision| revision.is_serving());
+    let has_served = observed.revisions.iter().any(Revision::is_serving);
     if has_served {
         // The status keeps when the webhook went: whoever restarts here waits neither twice nor not at all.
         let status = policy_status(observed, standing, now);

@@ -13,7 +13,7 @@ use polity_core::name::label_value;
 use serde_json::{Map, Value};
 
 use super::conditions::{self, not_scheduled, replica_unknown};
-use super::observed::{Observed, Revision as _, Server};
+use super::observed::{Observed, Revision, Server};
 use super::plan::Write;
 use super::policy::Policy;
 use super::standing::Standing;
@@ -28,7 +28,7 @@ pub fn claim(policy: &Policy, revisions: &[PolicyRevision]) -> Claim {
     Claim {
         uid: policy.uid.clone(),
         created: policy.created,
-        recorded: newest.and_then(|revision| revision.id()).map(str::to_owned),
+        recorded: newest.and_then(Revision::id).map(str::to_owned),
         classic: classic_id(policy.kind, policy.namespace(), &policy.name),
     }
 }
@@ -107,16 +107,11 @@ pub fn meet(found: &PolicyRevision, wanted: &PolicyRevision) -> Write {
         return Write::DeleteRevision(Box::new(found.clone()));
     }
     let mut adopted = found.clone();
-    let extend = |into: &mut Option<BTreeMap<String, String>>,
-                  from: &Option<BTreeMap<String, String>>| {
-        into.get_or_insert_default()
-            .extend(from.clone().unwrap_or_default());
-    };
-    extend(&mut adopted.metadata.labels, &wanted.metadata.labels);
-    extend(
-        &mut adopted.metadata.annotations,
-        &wanted.metadata.annotations,
-    );
+    let (labels, annotations) = (&wanted.metadata.labels, &wanted.metadata.annotations);
+    let adopted_labels = adopted.metadata.labels.get_or_insert_default();
+    adopted_labels.extend(labels.clone().unwrap_or_default());
+    let adopted_annotations = adopted.metadata.annotations.get_or_insert_default();
+    adopted_annotations.extend(annotations.clone().unwrap_or_default());
     Write::UpdateRevision(Box::new(adopted))
 }
 
@@ -195,9 +190,11 @@ pub(super) fn reported(
             ));
         }
     }
+    if status == before {
+        return None;
+    }
     conditions::sort(&mut status.conditions);
-    conditions::keep_times(&mut status.conditions, &before.conditions, now);
-    (status != before).then(|| PolicyRevision {
+    Some(PolicyRevision {
         status: Some(status),
         ..revision.clone()
     })
@@ -219,23 +216,21 @@ fn schedule(
     server: Option<&Server>,
     now: Timestamp,
 ) {
-    let is_scheduled = |condition: &polity_api::policies::v1::PolicyCondition| {
-        condition.type_ == ConditionType::Scheduled.as_str()
-    };
-    let is_taken = status
-        .conditions
-        .iter()
-        .any(|condition| is_scheduled(condition) && condition.status == ConditionStatus::True);
-    if is_taken {
-        return;
-    }
     let (reason, message) = why_not_scheduled(revision.server(), server);
-    status
-        .conditions
-        .retain(|condition| !is_scheduled(condition));
-    status
-        .conditions
-        .push(not_scheduled(reason, message, revision.generation(), now));
+    let mut wanted = not_scheduled(reason, message, revision.generation(), now);
+    let mut conditions = status.conditions.iter_mut();
+    match conditions.find(|condition| condition.type_ == wanted.type_) {
+        Some(said) if said.status == ConditionStatus::True => {}
+        Some(said) => {
+            conditions::keep_times(
+                std::slice::from_mut(&mut wanted),
+                std::slice::from_ref(said),
+                now,
+            );
+            *said = wanted;
+        }
+        None => status.conditions.push(wanted),
+    }
 }
 
 /// Why no leader has taken a revision yet (row 4).

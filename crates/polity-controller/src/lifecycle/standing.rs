@@ -33,7 +33,7 @@ impl<'a> Standing<'a> {
             let revision = webhook
                 .generation()
                 .and_then(|generation| observed.revision(generation));
-            revision.is_some_and(|revision| revision.is_serving())
+            revision.is_some_and(Revision::is_serving)
         };
         let by_generation = |webhook: &&Webhook| webhook.generation();
         let marked = highest_marked(observed);
@@ -119,7 +119,7 @@ pub(super) fn can_be_restored(observed: &Observed, revision: &PolicyRevision) ->
 /// The expected replicas that cannot serve the revision yet.
 pub(super) fn awaited(observed: &Observed, revision: &PolicyRevision) -> Vec<i32> {
     let server = observed.live_server(revision.server());
-    let expected = server.map(Server::ordinals).unwrap_or(0..0);
+    let expected = server.map_or(0..0, Server::ordinals);
     expected
         .filter(|replica| !is_ready(observed, revision, *replica))
         .collect()

@@ -27,7 +27,10 @@ enum Happening {
     Pass(i64),
 }
 
-use Happening::*;
+use Happening::{
+    Down, FailToInitialize, FailToLoad, Load, Mutating, Pass, Ready, RollBack, Scale, ServerBack,
+    ServerGone, Up, Update, WebhookDeleted, WebhookEdited,
+};
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![

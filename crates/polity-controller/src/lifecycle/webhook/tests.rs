@@ -71,7 +71,9 @@ fn namespace_selectors_by_the_table() {
     let both = json!({
         "matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}, own],
     });
-    use PolicyKind::*;
+    use PolicyKind::{
+        AdmissionPolicy, AdmissionPolicyGroup, ClusterAdmissionPolicy, ClusterAdmissionPolicyGroup,
+    };
     for (kind, fields, selector, scope) in [
         (
             AdmissionPolicy,
