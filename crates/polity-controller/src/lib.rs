@@ -5,3 +5,4 @@
 
 pub mod lifecycle;
 pub mod names;
+pub mod validation;
