@@ -5,4 +5,5 @@
 
 pub mod lifecycle;
 pub mod names;
+pub mod objects;
 pub mod validation;
