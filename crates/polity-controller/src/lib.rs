@@ -3,6 +3,7 @@
 //! Decisions are pure functions of what was read and the time. Nothing is kept in between, so a restart needs no
 //! recovery.
 
+pub mod certificates;
 pub mod lifecycle;
 pub mod names;
 pub mod objects;
