@@ -7,4 +7,6 @@ pub mod certificates;
 pub mod lifecycle;
 pub mod names;
 pub mod objects;
+pub mod policies;
+mod shell;
 pub mod validation;
