@@ -8,5 +8,6 @@ pub mod lifecycle;
 pub mod names;
 pub mod objects;
 pub mod policies;
+pub mod servers;
 mod shell;
 pub mod validation;
