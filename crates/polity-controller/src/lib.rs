@@ -11,3 +11,4 @@ pub mod policies;
 pub mod servers;
 mod shell;
 pub mod validation;
+pub mod webhooks;
