@@ -135,6 +135,37 @@ variables! {
     REQUEST_TIMEOUT = "KUBEWARDEN_REQUEST_TIMEOUT";
     /// How long a server that is told to stop goes on serving (`--shutdown-delay`).
     SHUTDOWN_DELAY = "KUBEWARDEN_SHUTDOWN_DELAY";
+    /// Where policy servers and revisions live (`--deployments-namespace`).
+    DEPLOYMENTS_NAMESPACE = "POLITY_DEPLOYMENTS_NAMESPACE";
+    /// Whether policy servers let everything through that concerns their own namespace
+    /// (`--always-accept-admission-reviews-on-deployments-namespace`).
+    ALWAYS_ACCEPT_DEPLOYMENTS_NAMESPACE = "POLITY_ALWAYS_ACCEPT_DEPLOYMENTS_NAMESPACE";
+    /// Whether controllers choose one among them that works (`--leader-elect`).
+    LEADER_ELECT = "POLITY_LEADER_ELECT";
+    /// The port of the webhooks for our own kinds (`--webhook-server-port`).
+    WEBHOOK_SERVER_PORT = "POLITY_WEBHOOK_SERVER_PORT";
+    /// The port of the Services of policy servers for metrics (`--policy-server-metrics-port`).
+    POLICY_SERVER_METRICS_PORT = "KUBEWARDEN_POLICY_SERVER_SERVICES_METRICS_PORT";
+    /// Whether policy servers serve metrics (`--enable-metrics`).
+    CONTROLLER_ENABLE_METRICS = "POLITY_ENABLE_METRICS";
+    /// Whether policy servers export traces (`--enable-tracing`).
+    ENABLE_TRACING = "POLITY_ENABLE_TRACING";
+    /// Whether a collector is put beside each policy server (`--enable-otel-sidecar`).
+    ENABLE_OTEL_SIDECAR = "POLITY_ENABLE_OTEL_SIDECAR";
+    /// The ConfigMap with the authority of API servers, for mutual TLS (`--client-ca-configmap-name`).
+    CLIENT_CA_CONFIGMAP_NAME = "POLITY_CLIENT_CA_CONFIGMAP_NAME";
+    /// The Secrets that policy servers pull their image with, separated by commas (`--image-pull-secrets`).
+    IMAGE_PULL_SECRETS = "POLITY_IMAGE_PULL_SECRETS";
+    /// Whether policy servers use the network of their node (`--host-network`).
+    HOST_NETWORK = "POLITY_HOST_NETWORK";
+    /// How many earlier generations of a policy are kept (`--revision-history-limit`).
+    REVISION_HISTORY_LIMIT = "POLITY_REVISION_HISTORY_LIMIT";
+    /// How long an earlier generation is answered for after a switch (`--revision-drain-seconds`).
+    REVISION_DRAIN_SECONDS = "POLITY_REVISION_DRAIN_SECONDS";
+    /// How the ids of new policies are spelled: classic or dotted (`--unique-names`).
+    UNIQUE_NAMES = "POLITY_UNIQUE_NAMES";
+    /// The storage class of caches that no policy server asks for (`--cache-storage-class`).
+    CACHE_STORAGE_CLASS = "POLITY_CACHE_STORAGE_CLASS";
     /// How much is logged: a level, or filter directives (`--log-level`).
     LOG_LEVEL = "KUBEWARDEN_LOG_LEVEL";
     /// How log lines look: text or json (`--log-fmt`).

@@ -6,6 +6,7 @@
 
 mod apiserver;
 mod banner;
+mod controller;
 mod detach;
 mod install;
 mod markdown;
@@ -58,6 +59,7 @@ enum Command {
     #[command(flatten)]
     Attachment(attachment::AttachmentCommand),
     Apiserver(apiserver::ApiserverArgs),
+    Controller(controller::ControllerArgs),
     Server(Box<server::ServerArgs>),
     Template(template::TemplateArgs),
     Version(version::VersionArgs),
@@ -134,6 +136,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Up(args) if args.detach => detach::run(&args),
         Command::Up(args) => serve(logs, args.run()),
         Command::Apiserver(args) => serve(logs, args.run()),
+        Command::Controller(args) => serve(logs, args.run()),
         Command::Server(args) => args.run(logs),
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),

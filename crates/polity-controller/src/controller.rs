@@ -1,0 +1,150 @@
+//! The controller as one process runs it: it works while it leads, keeps the authority fresh, and stops in order.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+use polity_runtime::lease::{BadTiming, Election, Elector, Leadership, LeaseTiming};
+use polity_runtime::{Clock, Shutdown};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::certificates::{Authorities, CHECK_EVERY};
+use crate::lifecycle::Settings;
+use crate::objects::Setup;
+use crate::policies::Lifecycle;
+use crate::servers::{SecretError, Servers, ensure_authorities};
+
+/// The Lease of the controllers.
+const LEASE: &str = "a4ddbf36.kubewarden.io";
+/// How often what has no policy any more is looked for.
+const ORPHANS_EVERY: Duration = Duration::from_mins(10);
+/// The pause after a certificate could not be looked at.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Why the controller cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// The timing of the election.
+    #[error("taking part in the election")]
+    Election(#[from] BadTiming),
+}
+
+/// Everything that a controller is made of.
+#[derive(Clone)]
+pub struct Controller {
+    /// As whom it reads and writes.
+    pub client: Client,
+    /// The time.
+    pub clock: Clock,
+    /// How policies are handled; the bundle of authorities is filled in.
+    pub settings: Settings,
+    /// How policy servers are set up.
+    pub setup: Setup,
+    /// Its name in the election; `None` works without one.
+    pub identity: Option<String>,
+}
+
+impl Controller {
+    /// Works until the shutdown, while it leads. The lease is given back when all work has ended.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), ControllerError> {
+        let Some(identity) = self.identity.clone() else {
+            Box::pin(self.lead(shutdown)).await;
+            return Ok(());
+        };
+        let elector = Elector::new(identity, LeaseTiming::default())?;
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.settings.namespace);
+        let (election, mut leadership) = Election::new(leases, LEASE, elector, self.clock.clone());
+        let ended = Shutdown::new();
+        let taking_part = election.run(ended.clone());
+        let working = async {
+            let is_leading = |now: &Leadership| matches!(now, Leadership::Leading { .. });
+            let terms = async {
+                while leadership.wait_for(is_leading).await.is_ok() {
+                    let term = shutdown.child();
+                    let lost = async {
+                        let _ = leadership.wait_for(|now| !is_leading(now)).await;
+                        term.trigger();
+                    };
+                    tokio::join!(self.lead(term.clone()), async {
+                        tokio::select! {
+                            () = lost => {}
+                            () = term.triggered() => {}
+                        }
+                    });
+                }
+            };
+            let _ = Box::pin(shutdown.run_until(terms)).await;
+            ended.trigger();
+        };
+        tokio::join!(taking_part, working);
+        Ok(())
+    }
+
+    /// One term: certificates first, then everything that stands on them.
+    async fn lead(&self, term: Shutdown) {
+        let Some(authorities) = Box::pin(term.run_until(self.first_authorities())).await else {
+            return;
+        };
+        let mut settings = self.settings.clone();
+        settings.ca_bundle = authorities.bundle();
+        let lifecycle = Lifecycle::new(self.client.clone(), self.clock.clone(), settings);
+        let servers = Servers::new(self.client.clone(), self.clock.clone(), self.setup.clone());
+        let (renewed, current) = watch::channel(authorities);
+        info!("leading");
+        tokio::join!(
+            lifecycle.clone().run(term.clone()),
+            servers.run(current, term.clone()),
+            term.run_until(self.renew(&lifecycle, &renewed)),
+            term.run_until(self.collect(&lifecycle)),
+        );
+    }
+
+    async fn first_authorities(&self) -> Authorities {
+        loop {
+            match self.authorities().await {
+                Ok(authorities) => return authorities,
+                Err(error) => self.complain(&error).await,
+            }
+        }
+    }
+
+    /// Keeps the authority fresh: webhooks trust the new one before anybody serves with it.
+    async fn renew(&self, lifecycle: &Lifecycle, renewed: &watch::Sender<Authorities>) {
+        loop {
+            self.clock.sleep(CHECK_EVERY).await;
+            match self.authorities().await {
+                Ok(authorities) => {
+                    lifecycle.trust(&authorities.bundle());
+                    self.clock.sleep(self.settings.drain).await;
+                    renewed.send_replace(authorities);
+                }
+                Err(error) => self.complain(&error).await,
+            }
+        }
+    }
+
+    async fn collect(&self, lifecycle: &Lifecycle) {
+        loop {
+            if let Err(error) = lifecycle.collect_orphans().await {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "could not look for what has no policy"
+                );
+            }
+            self.clock.sleep(ORPHANS_EVERY).await;
+        }
+    }
+
+    async fn authorities(&self) -> Result<Authorities, SecretError> {
+        ensure_authorities(&self.client, &self.settings.namespace, self.clock.now()).await
+    }
+
+    async fn complain(&self, error: &SecretError) {
+        warn!(
+            error = error as &dyn std::error::Error,
+            "could not look after the certificates"
+        );
+        self.clock.sleep(RETRY).await;
+    }
+}

@@ -1,0 +1,293 @@
+//! A policy of any of the four kinds, as it was read.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use polity_api::policies::v1::{
+    AdmissionPolicyGroupSpec, AdmissionPolicySpec, ClusterAdmissionPolicyGroupSpec,
+    ClusterAdmissionPolicySpec, ClusterScope, Enforcement, Module, PolicyStatus,
+};
+use polity_api::policies::{GROUP, names};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// The four kinds that have a lifecycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PolicyKind {
+    /// One module, for one namespace.
+    AdmissionPolicy,
+    /// One module, for the cluster.
+    ClusterAdmissionPolicy,
+    /// Several modules, for one namespace.
+    AdmissionPolicyGroup,
+    /// Several modules, for the cluster.
+    ClusterAdmissionPolicyGroup,
+}
+
+impl PolicyKind {
+    /// All four.
+    pub const ALL: [Self; 4] = [
+        Self::AdmissionPolicy,
+        Self::ClusterAdmissionPolicy,
+        Self::AdmissionPolicyGroup,
+        Self::ClusterAdmissionPolicyGroup,
+    ];
+
+    /// The kind as objects spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AdmissionPolicy => "AdmissionPolicy",
+            Self::ClusterAdmissionPolicy => "ClusterAdmissionPolicy",
+            Self::AdmissionPolicyGroup => "AdmissionPolicyGroup",
+            Self::ClusterAdmissionPolicyGroup => "ClusterAdmissionPolicyGroup",
+        }
+    }
+
+    /// The kind that is spelled so.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+
+    /// The plural in paths.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::AdmissionPolicy => "admissionpolicies",
+            Self::ClusterAdmissionPolicy => "clusteradmissionpolicies",
+            Self::AdmissionPolicyGroup => "admissionpolicygroups",
+            Self::ClusterAdmissionPolicyGroup => "clusteradmissionpolicygroups",
+        }
+    }
+
+    /// The short name.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::AdmissionPolicy => "ap",
+            Self::ClusterAdmissionPolicy => "cap",
+            Self::AdmissionPolicyGroup => "apg",
+            Self::ClusterAdmissionPolicyGroup => "capg",
+        }
+    }
+
+    /// Whether it holds several modules.
+    pub fn is_group(self) -> bool {
+        matches!(
+            self,
+            Self::AdmissionPolicyGroup | Self::ClusterAdmissionPolicyGroup
+        )
+    }
+
+    /// Whether its objects live in namespaces.
+    pub fn is_namespaced(self) -> bool {
+        matches!(self, Self::AdmissionPolicy | Self::AdmissionPolicyGroup)
+    }
+
+    /// Where its objects are served.
+    pub fn api_resource(self) -> ApiResource {
+        ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(GROUP, "v1", self.as_str()),
+            self.plural(),
+        )
+    }
+}
+
+/// Why an object is no policy the controller can act on.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The API server always sets these; an object without them was never stored.
+    #[error("the object has no {0}")]
+    Missing(&'static str),
+    /// Its specification or status is not of this kind.
+    #[error("reading the object")]
+    Decode(#[from] serde_json::Error),
+}
+
+/// A policy, with everything that was stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Which of the four kinds it is.
+    pub kind: PolicyKind,
+    /// The object, whole: what is written back must not lose a field that this release does not know.
+    pub object: DynamicObject,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// G: the generation of its specification.
+    pub generation: i64,
+    /// When it was created.
+    pub created: Timestamp,
+    /// What its specification says.
+    pub content: Content,
+    /// Its status, unless it has none yet.
+    pub status: Option<PolicyStatus>,
+}
+
+impl Policy {
+    /// Reads a stored object.
+    pub fn read(kind: PolicyKind, object: DynamicObject) -> Result<Self, PolicyError> {
+        let metadata = &object.metadata;
+        let name = metadata.name.clone().ok_or(PolicyError::Missing("name"))?;
+        let uid = metadata.uid.clone().ok_or(PolicyError::Missing("UID"))?;
+        let generation = metadata
+            .generation
+            .ok_or(PolicyError::Missing("generation"))?;
+        let created = metadata
+            .creation_timestamp
+            .as_ref()
+            .ok_or(PolicyError::Missing("time of creation"))?
+            .0;
+        let spec = object.data.get("spec").and_then(Value::as_object);
+        let content = Content::read(kind, spec.ok_or(PolicyError::Missing("spec"))?)?;
+        let status = match object.data.get("status") {
+            Some(Value::Object(status)) if !status.is_empty() => {
+                Some(serde_json::from_value(Value::Object(status.clone()))?)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            kind,
+            object,
+            name,
+            uid,
+            generation,
+            created,
+            content,
+            status,
+        })
+    }
+
+    /// Its namespace, for namespaced kinds.
+    pub fn namespace(&self) -> Option<&str> {
+        self.object.metadata.namespace.as_deref()
+    }
+
+    /// Its specification as stored.
+    pub fn spec(&self) -> Map<String, Value> {
+        let spec = self.object.data.get("spec").and_then(Value::as_object);
+        spec.cloned().unwrap_or_default()
+    }
+
+    /// One of its annotations.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.object.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(key)).map(String::as_str)
+    }
+
+    /// Since when it is being deleted.
+    pub fn deleted_at(&self) -> Option<Timestamp> {
+        let deletion = self.object.metadata.deletion_timestamp.as_ref();
+        deletion.map(|time| time.0)
+    }
+
+    /// Whether it carries this finalizer.
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        let finalizers = self.object.metadata.finalizers.iter().flatten();
+        finalizers.into_iter().any(|one| one == finalizer)
+    }
+
+    /// The generation that this one returns to, if a rollback made it.
+    pub fn rollback_of(&self) -> Option<i64> {
+        let (made, from) = self.rolled_back()?;
+        (made == self.generation).then_some(from)
+    }
+
+    /// The last rollback of this policy: the generation it made, and the one it returned to.
+    pub fn rolled_back(&self) -> Option<(i64, i64)> {
+        let (made, from) = self.annotation(names::ROLLED_BACK)?.split_once('=')?;
+        Some((made.parse().ok()?, from.parse().ok()?))
+    }
+
+    /// Who wrote the specification last, by the books of the API server.
+    pub fn last_writer(&self) -> Option<&str> {
+        let fields = self.object.metadata.managed_fields.iter().flatten();
+        fields
+            .into_iter()
+            .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty())
+            .filter(|entry| {
+                let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+                fields.is_some_and(|fields| fields.get("f:spec").is_some())
+            })
+            .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
+            .and_then(|entry| entry.manager.as_deref())
+    }
+}
+
+/// What a specification says, as far as the controller acts on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    /// When the policy is asked, and what its answer is worth.
+    pub enforcement: Enforcement,
+    /// What only cluster-wide kinds have.
+    pub cluster: Option<ClusterScope>,
+    /// Whether it may change objects.
+    pub mutating: bool,
+    /// The modules it runs.
+    pub modules: Modules,
+}
+
+/// The modules of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Modules {
+    /// One.
+    One(String),
+    /// One for each member.
+    Members(BTreeMap<String, String>),
+}
+
+impl Content {
+    /// Reads the specification of a policy of this kind.
+    pub fn read(kind: PolicyKind, spec: &Map<String, Value>) -> Result<Self, serde_json::Error> {
+        Ok(match kind {
+            PolicyKind::AdmissionPolicy => {
+                Self::of_policy(decode::<AdmissionPolicySpec>(spec)?, None)
+            }
+            PolicyKind::ClusterAdmissionPolicy => {
+                let spec = decode::<ClusterAdmissionPolicySpec>(spec)?;
+                Self::of_policy(spec.policy, Some(spec.cluster))
+            }
+            PolicyKind::AdmissionPolicyGroup => {
+                let spec = decode::<AdmissionPolicyGroupSpec>(spec)?;
+                Self::of_group(spec.enforcement, None, spec.policies)
+            }
+            PolicyKind::ClusterAdmissionPolicyGroup => {
+                let spec = decode::<ClusterAdmissionPolicyGroupSpec>(spec)?;
+                let members = spec
+                    .policies
+                    .into_iter()
+                    .map(|(name, member)| (name, member.module));
+                Self::of_group(spec.enforcement, Some(spec.cluster), members)
+            }
+        })
+    }
+
+    fn of_policy(spec: AdmissionPolicySpec, cluster: Option<ClusterScope>) -> Self {
+        Self {
+            enforcement: spec.enforcement,
+            cluster,
+            mutating: spec.mutating,
+            modules: Modules::One(spec.module.module),
+        }
+    }
+
+    fn of_group(
+        enforcement: Enforcement,
+        cluster: Option<ClusterScope>,
+        members: impl IntoIterator<Item = (String, Module)>,
+    ) -> Self {
+        let members = members
+            .into_iter()
+            .map(|(name, member)| (name, member.module));
+        Self {
+            enforcement,
+            cluster,
+            // A group only looks: members that change something count as denying.
+            mutating: false,
+            modules: Modules::Members(members.collect()),
+        }
+    }
+}
+
+fn decode<T: DeserializeOwned>(spec: &Map<String, Value>) -> Result<T, serde_json::Error> {
+    serde_json::from_value(Value::Object(spec.clone()))
+}

@@ -1,0 +1,131 @@
+//! Where a policy stands: which generation its webhook points at, and which one could take its place.
+
+use polity_api::policies::v1::{ConditionStatus, ConditionType, PolicyRevision};
+
+use super::observed::{Observed, Revision, Server};
+use super::webhook::{Owner, Webhook};
+
+/// What is enforced, as told by the webhook.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Standing<'a> {
+    /// S: the generation that is enforced, 0 for a webhook of an older installation.
+    pub(super) serving: Option<i64>,
+    /// The webhook that says so.
+    pub(super) webhook: Option<&'a Webhook>,
+    /// The generation that stays whatever happens: S, or without a webhook the one where it will be restored.
+    pub(super) held: Option<i64>,
+}
+
+impl<'a> Standing<'a> {
+    /// Reads it from the webhook, and from the marks on the revisions when there is none (section 19.11).
+    pub(super) fn of(observed: &'a Observed) -> Self {
+        let ours = |owner| {
+            let webhooks = observed.webhooks.iter();
+            webhooks.filter(move |webhook| webhook.owner(&observed.policy) == owner)
+        };
+        let is_enabled = |webhook: &&Webhook| {
+            let revision = webhook
+                .generation()
+                .and_then(|generation| observed.revision(generation));
+            revision.is_some_and(|revision| revision.spec.enabled)
+        };
+        let is_marked = |webhook: &&Webhook| {
+            let revision = webhook
+                .generation()
+                .and_then(|generation| observed.revision(generation));
+            revision.is_some_and(Revision::is_serving)
+        };
+        let by_generation = |webhook: &&Webhook| webhook.generation();
+        let marked = highest_marked(observed);
+
+        let pointing = ours(Owner::This)
+            .filter(is_enabled)
+            .filter(is_marked)
+            .max_by_key(by_generation);
+        if let Some(webhook) = pointing {
+            let serving = webhook.generation();
+            return Self {
+                serving,
+                webhook: Some(webhook),
+                held: serving,
+            };
+        }
+        // The mark comes before the webhook: a path without a mark was edited, unless nothing is marked at all.
+        if let Some(webhook) = ours(Owner::This).max_by_key(by_generation) {
+            let unmarked = ours(Owner::This)
+                .filter(is_enabled)
+                .max_by_key(by_generation);
+            let serving = marked.or(unmarked.and_then(Webhook::generation));
+            return Self {
+                serving,
+                webhook: Some(webhook),
+                held: serving,
+            };
+        }
+        let inherited = ours(Owner::Inherited).next();
+        Self {
+            serving: inherited.map(|_| 0),
+            webhook: inherited,
+            held: inherited.map(|_| 0).or(marked),
+        }
+    }
+}
+
+/// The highest generation that is marked as serving.
+fn highest_marked(observed: &Observed) -> Option<i64> {
+    let revisions = observed.revisions.iter();
+    revisions
+        .filter(|revision| revision.spec.enabled && revision.is_serving())
+        .map(Revision::generation)
+        .max()
+}
+
+/// Whether a replica can serve the revision: it says so, and its pod takes requests.
+pub(super) fn is_ready(observed: &Observed, revision: &PolicyRevision, replica: i32) -> bool {
+    let server = observed.live_server(revision.server());
+    says(revision, replica) == Some(ConditionStatus::True)
+        && server.is_some_and(|server| server.is_ready(replica))
+}
+
+/// Row 12: every expected replica can serve the revision, and nobody is left who cannot.
+pub(super) fn is_ready_everywhere(observed: &Observed, revision: &PolicyRevision) -> bool {
+    let Some(server) = observed.live_server(revision.server()) else {
+        return false;
+    };
+    let mut expected = server.ordinals();
+    revision.spec.enabled
+        && server.n_deployment_pods == 0
+        && !expected.is_empty()
+        && expected.all(|replica| is_ready(observed, revision, replica))
+}
+
+/// Rows 22 and 29: whether a webhook that is missing may come back at this revision. At least one replica serves it,
+/// and no replica that takes requests lacks it.
+pub(super) fn can_be_restored(observed: &Observed, revision: &PolicyRevision) -> bool {
+    let Some(server) = observed.live_server(revision.server()) else {
+        return false;
+    };
+    let mut ready = server
+        .ordinals()
+        .filter(|replica| server.is_ready(*replica));
+    let mut n_ready = 0;
+    let all = ready.all(|replica| {
+        n_ready += 1;
+        says(revision, replica) == Some(ConditionStatus::True)
+    });
+    all && n_ready > 0
+}
+
+/// The expected replicas that cannot serve the revision yet.
+pub(super) fn awaited(observed: &Observed, revision: &PolicyRevision) -> Vec<i32> {
+    let server = observed.live_server(revision.server());
+    let expected = server.map_or(0..0, Server::ordinals);
+    expected
+        .filter(|replica| !is_ready(observed, revision, *replica))
+        .collect()
+}
+
+fn says(revision: &PolicyRevision, replica: i32) -> Option<ConditionStatus> {
+    let ready = revision.condition(ConditionType::Ready, Some(replica));
+    ready.map(|ready| ready.status)
+}

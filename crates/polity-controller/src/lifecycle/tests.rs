@@ -1,0 +1,11 @@
+//! The tables of section 19 as tests, row by row, against a small world that keeps what was written.
+
+mod contradictions;
+mod crashes;
+mod deletion;
+mod phases;
+mod rollbacks;
+mod rows;
+pub(super) mod world;
+
+use world::World;

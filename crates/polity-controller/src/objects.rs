@@ -1,0 +1,119 @@
+//! The objects of a policy server, as values (section 4): what they should be for a PolicyServer and the way this
+//! controller is set up. Nothing here is read or written.
+
+mod config;
+mod network;
+mod rights;
+mod storage;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::EnvVar;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource as _;
+use polity_api::policies::names;
+use polity_api::policies::v1::PolicyServer;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::names::{app_label, policy_server};
+
+pub use config::{Configs, config_hash, config_map};
+pub use network::{disruption_budget, peers, service};
+pub use rights::{lease, role, role_binding};
+pub use storage::{Cache, claim};
+pub use workload::stateful_set;
+
+/// How the controller sets up every policy server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Setup {
+    /// Where policy servers live.
+    pub namespace: String,
+    /// The account of servers that name none.
+    pub service_account: String,
+    /// Whether servers accept whatever concerns their own namespace.
+    pub always_accept_own_namespace: bool,
+    /// The port of the Service for metrics, if they are on.
+    pub metrics_port: Option<i32>,
+    /// Whether traces are exported.
+    pub has_tracing: bool,
+    /// Where traces and metrics are collected.
+    pub collector: Collector,
+    /// The ConfigMap with the authority of API servers, for mutual TLS.
+    pub client_ca_config_map: Option<String>,
+    /// Secrets that every pod pulls its image with.
+    pub image_pull_secrets: Vec<String>,
+    /// Whether pods use the network of their node.
+    pub host_network: bool,
+    /// The storage class of caches that no server asks for.
+    pub cache_storage_class: Option<String>,
+}
+
+/// Where traces and metrics go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Collector {
+    /// To one that is put beside each replica.
+    Sidecar,
+    /// Where the controller itself was told, in these variables.
+    Elsewhere(Vec<EnvVar>),
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        Self::Elsewhere(Vec::new())
+    }
+}
+
+/// The name of a policy server.
+pub(crate) fn name_of(server: &PolicyServer) -> &str {
+    server.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// What every object of a policy server has: it goes with its owner, and says whose it is.
+pub(crate) fn metadata_of(server: &PolicyServer, setup: &Setup, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(setup.namespace.clone()),
+        labels: Some(labels(name_of(server))),
+        owner_references: Some(owner(server).into_iter().collect()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn owner(server: &PolicyServer) -> Option<OwnerReference> {
+    server.controller_owner_ref(&())
+}
+
+/// The labels of section 2.2 on workload and pods.
+pub(crate) fn labels(server: &str) -> BTreeMap<String, String> {
+    [
+        ("app", app_label(server)),
+        ("app.kubernetes.io/instance", policy_server(server)),
+        ("app.kubernetes.io/component", "policy-server".to_owned()),
+        (names::PART_OF, names::PART_OF_VALUE.to_owned()),
+        (
+            "app.kubernetes.io/managed-by",
+            "kubewarden-controller".to_owned(),
+        ),
+        (names::WORKLOAD_POLICY_SERVER, server.to_owned()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// What a Service and a budget find the pods by; those of an older Deployment too.
+fn selector(server: &str) -> BTreeMap<String, String> {
+    let keys = ["app.kubernetes.io/instance", names::PART_OF];
+    let all = labels(server).into_iter();
+    all.filter(|(key, _)| keys.contains(&key.as_str()))
+        .collect()
+}
+
+/// A part of an object that is easier to read as what people write.
+fn decoded<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("what is written here has the shape of its type")
+}
+
+#[cfg(test)]
+mod tests;

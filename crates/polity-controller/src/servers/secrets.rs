@@ -1,0 +1,166 @@
+//! The Secrets with certificates, read, planned and written.
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt as _};
+use polity_api::policies::v1::PolicyServer;
+use polity_pki::AuthorityError;
+
+use super::ensure::check_owner;
+use super::{ServerError, texts};
+use crate::certificates::{Authorities, CA_SECRET, Contents, WEBHOOK_SECRET};
+use crate::names;
+use crate::objects::{Setup, metadata_of};
+
+/// Annotation on a Secret: how its certificates are laid out.
+const FORMAT: (&str, &str) = ("kubewarden.io/cert-format-version", "1");
+
+/// Why a certificate could not be made or stored.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The API server, or the way to it.
+    #[error("storing a certificate")]
+    Api(#[from] kube::Error),
+    /// The certificate.
+    #[error("making a certificate")]
+    Authority(#[from] AuthorityError),
+}
+
+/// The authority of this installation: read, and made or renewed where that is due.
+pub async fn ensure_authorities(
+    client: &Client,
+    namespace: &str,
+    now: Timestamp,
+) -> Result<Authorities, SecretError> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    loop {
+        let stored = secrets.get_opt(CA_SECRET).await?;
+        let before = stored.as_ref().map(texts);
+        let due = Authorities::due(before.as_ref(), now)?;
+        let contents = due.contents();
+        if before.as_ref() == Some(&contents) {
+            return Ok(due);
+        }
+        let metadata = ObjectMeta {
+            name: Some(CA_SECRET.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        };
+        match store(&secrets, stored, metadata, contents).await {
+            // Somebody was quicker, and theirs is the one that counts.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            other => {
+                other?;
+                return Ok(due);
+            }
+        }
+    }
+}
+
+/// The certificate that the controller serves its webhooks with, for the name of its Service.
+pub async fn ensure_webhook_certificate(
+    client: &Client,
+    namespace: &str,
+    service: &str,
+    authorities: &Authorities,
+    now: Timestamp,
+) -> Result<Contents, SecretError> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let dns_name = format!("{service}.{namespace}.svc");
+    loop {
+        let stored = secrets.get_opt(WEBHOOK_SECRET).await?;
+        let before = stored.as_ref().map(texts).unwrap_or_default();
+        let Some(due) = authorities.serving_due(Some(&before), &dns_name, now)? else {
+            return Ok(before);
+        };
+        let metadata = ObjectMeta {
+            name: Some(WEBHOOK_SECRET.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        };
+        match store(&secrets, stored, metadata, due.clone()).await {
+            // Somebody was quicker, and theirs is as good.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            other => {
+                other?;
+                return Ok(due);
+            }
+        }
+    }
+}
+
+/// The serving certificate of a policy server, and what it signs its cache with.
+pub(super) async fn ensure(
+    client: &Client,
+    setup: &Setup,
+    server: &PolicyServer,
+    authorities: &Authorities,
+    now: Timestamp,
+) -> Result<(), ServerError> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &setup.namespace);
+    let name = server.name_any();
+    let service = names::policy_server(&name);
+    let dns_name = format!("{service}.{}.svc", setup.namespace);
+    let stored = secrets.get_opt(&service).await?;
+    if let Some(stored) = &stored {
+        check_owner(stored, server)?;
+    }
+    let before = stored.as_ref().map(texts);
+    let due = authorities.serving_due(before.as_ref(), &dns_name, now);
+    if let Some(contents) = due.map_err(SecretError::from)? {
+        let metadata = metadata_of(server, setup, service);
+        store(&secrets, stored, metadata, contents).await?;
+    }
+    let signer = names::cache_signer(&name);
+    let stored = secrets.get_opt(&signer).await?;
+    if let Some(stored) = &stored {
+        check_owner(stored, server)?;
+    }
+    let before = stored.as_ref().map(texts);
+    let due = authorities.signer_due(before.as_ref(), &setup.namespace, &name, now);
+    if let Some(contents) = due.map_err(SecretError::from)? {
+        let metadata = metadata_of(server, setup, signer);
+        store(&secrets, stored, metadata, contents).await?;
+    }
+    Ok(())
+}
+
+/// Creates a Secret, or replaces the very version that was read.
+async fn store(
+    secrets: &Api<Secret>,
+    stored: Option<Secret>,
+    mut metadata: ObjectMeta,
+    contents: Contents,
+) -> kube::Result<()> {
+    let (key, value) = FORMAT;
+    metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(key.to_owned(), value.to_owned());
+    let data = contents
+        .into_iter()
+        .map(|(key, text)| (key, ByteString(text.into_bytes())));
+    let data = Some(data.collect());
+    let params = PostParams::default();
+    match stored {
+        Some(stored) => {
+            let name = stored.name_any();
+            secrets
+                .replace(&name, &params, &Secret { data, ..stored })
+                .await
+                .map(drop)
+        }
+        None => {
+            let secret = Secret {
+                metadata,
+                data,
+                type_: Some("Opaque".to_owned()),
+                ..Secret::default()
+            };
+            secrets.create(&params, &secret).await.map(drop)
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Who is due when: each key once, one at a time, no sooner than asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use polity_runtime::{Clock, Moment};
+use tokio::sync::Notify;
+
+/// Keys to look at. A key that is being looked at is not handed out a second time before it is done.
+#[derive(Debug)]
+pub(crate) struct Queue<K> {
+    clock: Clock,
+    state: Mutex<State<K>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    due: BTreeMap<K, Moment>,
+    running: BTreeSet<K>,
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            state: Mutex::new(State {
+                due: BTreeMap::new(),
+                running: BTreeSet::new(),
+            }),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Asks for a key to be looked at now.
+    pub(crate) fn add(&self, key: K) {
+        self.add_after(key, Duration::ZERO);
+    }
+
+    /// Asks for a key to be looked at after a while, or sooner if somebody else wants it sooner.
+    pub(crate) fn add_after(&self, key: K, delay: Duration) {
+        let when = self.clock.moment() + delay;
+        let mut state = self.state();
+        let due = state.due.entry(key).or_insert(when);
+        *due = (*due).min(when);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// The next key that is due; waits for one.
+    pub(crate) async fn next(&self) -> K {
+        loop {
+            // Registered before looking: what is added in between wakes us.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let soonest = match self.take() {
+                Ok(key) => return key,
+                Err(soonest) => soonest,
+            };
+            match soonest {
+                Some(when) => tokio::select! {
+                    () = changed => {}
+                    () = self.clock.sleep_until(when) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Says that a key has been looked at.
+    pub(crate) fn done(&self, key: &K) {
+        self.state().running.remove(key);
+        self.changed.notify_waiters();
+    }
+
+    /// A key that is due, or when the next one is.
+    fn take(&self) -> Result<K, Option<Moment>> {
+        let now = self.clock.moment();
+        let mut state = self.state();
+        let State { due, running } = &mut *state;
+        let waiting = due.iter().filter(|(key, _)| !running.contains(key));
+        let Some((key, when)) = waiting.min_by_key(|(_, when)| **when) else {
+            return Err(None);
+        };
+        if *when > now {
+            return Err(Some(*when));
+        }
+        let key = key.clone();
+        due.remove(&key);
+        running.insert(key.clone());
+        Ok(key)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // The state is whole between any two lines that change it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_key_once_and_one_at_a_time() {
+        let clock = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.add("a");
+        queue.add("b");
+        assert_eq!(queue.next().await, "b", "a is being looked at");
+        assert_eq!(queue.take(), Err(None));
+        queue.done(&"a");
+        assert_eq!(queue.next().await, "a");
+    }
+
+    #[tokio::test]
+    async fn no_sooner_than_asked_and_the_soonest_counts() {
+        let clock = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+        let queue = Queue::new(clock.clone());
+        queue.add_after("late", Duration::from_mins(1));
+        queue.add_after("late", Duration::from_mins(2));
+        queue.add_after("later", Duration::from_mins(3));
+        let (key, ()) = tokio::join!(queue.next(), async {
+            clock.wait_for_sleepers(1).await;
+            clock.advance(Duration::from_mins(1));
+        });
+        assert_eq!(key, "late");
+        queue.add("later");
+        assert_eq!(queue.next().await, "later");
+    }
+}

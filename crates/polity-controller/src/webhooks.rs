@@ -1,0 +1,241 @@
+//! The webhooks for our own kinds (section 3): what they are registered as, and what they answer.
+//!
+//! [`configurations`] are values and [`answer`] is a pure function of one review; [`router`] looks up what the answer
+//! depends on.
+
+mod run;
+mod serve;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use polity_api::policies::v1::{PolicyRevision, PolicyServer};
+use polity_api::policies::{GROUP, names};
+use polity_core::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::lifecycle::PolicyKind;
+use crate::names::UniqueNames;
+use crate::validation::{self, References, StatusWriter};
+
+pub use run::{ServeError, Webhooks};
+pub use serve::{Reviewer, router};
+
+/// The Service that API servers reach the controller by.
+pub const SERVICE: &str = "kubewarden-controller-webhook-service";
+
+/// What a webhook is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Fill in defaults.
+    Mutate,
+    /// Say what is wrong.
+    Validate,
+}
+
+impl Verb {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Validate => "validate",
+        }
+    }
+
+    fn letter(self) -> char {
+        match self {
+            Self::Mutate => 'm',
+            Self::Validate => 'v',
+        }
+    }
+}
+
+/// The kinds that have webhooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnKind {
+    /// One of the four kinds of policies.
+    Policy(PolicyKind),
+    /// PolicyServer.
+    Server,
+    /// PolicyRevision.
+    Revision,
+}
+
+impl OwnKind {
+    fn all() -> impl Iterator<Item = Self> {
+        let policies = PolicyKind::ALL.into_iter().map(Self::Policy);
+        policies.chain([Self::Server, Self::Revision])
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy(kind) => kind.as_str(),
+            Self::Server => "PolicyServer",
+            Self::Revision => "PolicyRevision",
+        }
+    }
+
+    fn resources(self) -> Vec<&'static str> {
+        match self {
+            Self::Policy(kind) => vec![kind.plural()],
+            Self::Server => vec!["policyservers"],
+            Self::Revision => vec!["policyrevisions", "policyrevisions/status"],
+        }
+    }
+
+    /// Revisions are only ever changed by those who may: RBAC says who creates them.
+    fn operations(self) -> &'static [&'static str] {
+        match self {
+            Self::Policy(_) | Self::Server => &["CREATE", "UPDATE"],
+            Self::Revision => &["UPDATE"],
+        }
+    }
+}
+
+/// The path at which a kind is looked at.
+fn path(verb: Verb, kind: OwnKind) -> String {
+    format!(
+        "/{}-policies-kubewarden-io-v1-{}",
+        verb.as_str(),
+        kind.as_str().to_lowercase()
+    )
+}
+
+/// What a path asks for.
+fn route(asked: &str) -> Option<(Verb, OwnKind)> {
+    [Verb::Mutate, Verb::Validate]
+        .into_iter()
+        .flat_map(|verb| OwnKind::all().map(move |kind| (verb, kind)))
+        .find(|(verb, kind)| path(*verb, *kind) == asked)
+}
+
+/// The two configurations, with the certificates that the controller is trusted by.
+pub fn configurations(
+    namespace: &str,
+    ca_bundle: &str,
+) -> (MutatingWebhookConfiguration, ValidatingWebhookConfiguration) {
+    let hook = |verb: Verb, kind: OwnKind| {
+        json!({
+            "name": format!("{}{}.kb.io", verb.letter(), kind.as_str().to_lowercase()),
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {
+                "caBundle": ByteString(ca_bundle.as_bytes().to_vec()),
+                "service": { "namespace": namespace, "name": SERVICE, "port": 443, "path": path(verb, kind) },
+            },
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "rules": [{
+                "apiGroups": [GROUP], "apiVersions": ["v1"], "operations": kind.operations(),
+                "resources": kind.resources(),
+            }],
+        })
+    };
+    let configuration = |verb: Verb, word: &str| {
+        let kinds =
+            OwnKind::all().filter(|kind| verb == Verb::Validate || *kind != OwnKind::Revision);
+        let labels = BTreeMap::from([(names::PART_OF, names::PART_OF_VALUE)]);
+        json!({
+            "metadata": { "name": format!("kubewarden-controller-{word}-webhook-configuration"), "labels": labels },
+            "webhooks": kinds.map(|kind| hook(verb, kind)).collect::<Vec<_>>(),
+        })
+    };
+    let shaped = "what is written here has the shape of its type";
+    (
+        serde_json::from_value(configuration(Verb::Mutate, "mutating")).expect(shaped),
+        serde_json::from_value(configuration(Verb::Validate, "validating")).expect(shaped),
+    )
+}
+
+/// What an answer depends on besides the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// How ids are spelled.
+    pub unique_names: UniqueNames,
+    /// What the names in a PolicyServer lead to.
+    pub references: References,
+    /// Who writes the status of a revision.
+    pub writer: StatusWriter,
+}
+
+/// The answer to an AdmissionReview, as one.
+pub fn answer(verb: Verb, kind: OwnKind, review: &Value, facts: &Facts) -> Value {
+    let request = &review["request"];
+    let mut response = json!({ "uid": request["uid"], "allowed": true });
+    match verb {
+        Verb::Mutate => {
+            let object = &request["object"];
+            let finalizers = &validation::defaulted(object.clone())["metadata"]["finalizers"];
+            if *finalizers != object["metadata"]["finalizers"] {
+                let patch =
+                    json!([{ "op": "add", "path": "/metadata/finalizers", "value": finalizers }]);
+                response["patchType"] = json!("JSONPatch");
+                response["patch"] = json!(ByteString(patch.to_string().into_bytes()));
+            }
+        }
+        Verb::Validate => {
+            let wrong = wrong(kind, request, facts);
+            if !wrong.is_empty() {
+                response["allowed"] = json!(false);
+                response["status"] = refusal(kind, request, &wrong);
+            }
+        }
+    }
+    json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response })
+}
+
+fn wrong(kind: OwnKind, request: &Value, facts: &Facts) -> Vec<FieldError> {
+    let (new, old) = (&request["object"], &request["oldObject"]);
+    // Whatever is wrong with it, what is being deleted must be able to go.
+    if !new["metadata"]["deletionTimestamp"].is_null() {
+        return Vec::new();
+    }
+    let unreadable = |error: serde_json::Error| {
+        vec![FieldError::internal(&FieldPath::root(), &error.to_string())]
+    };
+    match kind {
+        OwnKind::Policy(kind) => {
+            let old = Some(old).filter(|old| !old.is_null());
+            validation::policy(kind, new, old, facts.unique_names)
+        }
+        OwnKind::Server => match serde_json::from_value::<PolicyServer>(new.clone()) {
+            Ok(server) => validation::server(&server, &facts.references),
+            Err(error) => unreadable(error),
+        },
+        OwnKind::Revision => {
+            let read = |value: &Value| serde_json::from_value::<PolicyRevision>(value.clone());
+            match (read(new), read(old)) {
+                (Ok(new), Ok(old)) if request["subResource"] == "status" => {
+                    validation::revision_status(&new, &old, &facts.writer)
+                }
+                (Ok(new), Ok(old)) => validation::revision(&new, &old),
+                (Err(error), _) | (_, Err(error)) => unreadable(error),
+            }
+        }
+    }
+}
+
+/// A Status with a cause for each thing that is wrong, as the API server itself would answer.
+fn refusal(kind: OwnKind, request: &Value, wrong: &[FieldError]) -> Value {
+    let name = request["name"].as_str().unwrap_or_default();
+    let said: Vec<_> = wrong.iter().map(ToString::to_string).collect();
+    let said = match said.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    };
+    let causes: Vec<_> = wrong
+        .iter()
+        .map(|one| json!({ "reason": one.kind.reason(), "message": one.message, "field": one.field }))
+        .collect();
+    json!({
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": format!("{}.{GROUP} {name:?} is invalid: {said}", kind.as_str()),
+        "details": { "name": name, "group": GROUP, "kind": kind.as_str(), "causes": causes },
+    })
+}
+
+#[cfg(test)]
+mod tests;

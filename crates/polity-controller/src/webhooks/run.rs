@@ -1,0 +1,133 @@
+//! Serves the webhooks over TLS, and registers them once they answer.
+
+use std::net::SocketAddr;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use polity_runtime::serve::{BindError, Server};
+use polity_runtime::tls::{ServerTls, TlsError, TlsMaterial};
+use polity_runtime::write::{WriteError, Writer};
+use polity_runtime::{Clock, Shutdown};
+use tracing::{info, warn};
+
+use super::{Reviewer, SERVICE, configurations, router};
+use crate::certificates::{Authorities, CHECK_EVERY, Contents};
+use crate::names::UniqueNames;
+use crate::objects::Setup;
+use crate::servers::{SecretError, ensure_authorities, ensure_webhook_certificate};
+
+/// The name under which the configurations are written.
+const MANAGER: &str = "polity/webhooks";
+
+/// Why the webhooks cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is taken, or not ours.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The certificate cannot be served with.
+    #[error("serving with our own certificate")]
+    Tls(#[from] TlsError),
+    /// The certificate could not be made or stored.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The configurations could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The API server, or the way to it.
+    #[error("asking who we are")]
+    Api(#[from] kube::Error),
+}
+
+/// What serves the webhooks for our own kinds. Every controller does, whoever leads.
+#[derive(Clone)]
+pub struct Webhooks {
+    /// As whom it looks things up.
+    pub client: Client,
+    /// The time.
+    pub clock: Clock,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// How policy servers are set up.
+    pub setup: Setup,
+    /// How ids are spelled.
+    pub unique_names: UniqueNames,
+}
+
+impl Webhooks {
+    /// Serves until the shutdown.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), ServeError> {
+        let (authorities, certificate) = self.certificate().await?;
+        let tls = ServerTls::new(&material(&certificate))?;
+        let server = Server::bind(self.listen).await?.with_tls(tls.clone());
+        let reviewer = Reviewer::new(
+            self.client.clone(),
+            self.setup.clone(),
+            self.unique_names,
+            self.own_user().await?,
+        );
+        let serving = server.run(router(reviewer), shutdown.clone());
+        // Connections wait from here on: whoever calls gets an answer.
+        self.register(&authorities).await?;
+        info!(address = %self.listen, "serving the webhooks for our own kinds");
+        let renewing = shutdown.run_until(self.renew(&tls));
+        tokio::join!(serving, renewing);
+        Ok(())
+    }
+
+    async fn certificate(&self) -> Result<(Authorities, Contents), SecretError> {
+        let (client, namespace, now) = (&self.client, &self.setup.namespace, self.clock.now());
+        let authorities = ensure_authorities(client, namespace, now).await?;
+        let certificate =
+            ensure_webhook_certificate(client, namespace, SERVICE, &authorities, now).await?;
+        Ok((authorities, certificate))
+    }
+
+    async fn register(&self, authorities: &Authorities) -> Result<(), WriteError> {
+        let (mutating, validating) = configurations(&self.setup.namespace, &authorities.bundle());
+        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        Writer::new(api, (), MANAGER).apply(&mutating).await?;
+        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        Writer::new(api, (), MANAGER).apply(&validating).await?;
+        Ok(())
+    }
+
+    /// Looks after the certificate: API servers trust a new authority before we serve with what it signed.
+    async fn renew(&self, tls: &ServerTls) {
+        loop {
+            self.clock.sleep(CHECK_EVERY).await;
+            if let Err(error) = self.renew_once(tls).await {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "could not renew the certificate of the webhooks"
+                );
+            }
+        }
+    }
+
+    async fn renew_once(&self, tls: &ServerTls) -> Result<(), ServeError> {
+        let (authorities, certificate) = self.certificate().await?;
+        self.register(&authorities).await?;
+        tls.swap(&material(&certificate))?;
+        Ok(())
+    }
+
+    /// As whom the API server knows us.
+    async fn own_user(&self) -> Result<String, kube::Error> {
+        let api: Api<SelfSubjectReview> = Api::all(self.client.clone());
+        let review = api
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await?;
+        let user = review.status.and_then(|status| status.user_info);
+        Ok(user.and_then(|user| user.username).unwrap_or_default())
+    }
+}
+
+fn material(certificate: &Contents) -> TlsMaterial {
+    let text = |key: &str| certificate.get(key).cloned().unwrap_or_default();
+    TlsMaterial::new(text("tls.crt"), text("tls.key"))
+}

@@ -1,0 +1,152 @@
+//! Sections 1.7 and 3: what is registered, and what is answered.
+
+use super::*;
+
+fn facts() -> Facts {
+    Facts {
+        unique_names: UniqueNames::Classic,
+        references: References::default(),
+        writer: StatusWriter::Other,
+    }
+}
+
+fn policy(fields: &Value) -> Value {
+    let mut spec = json!({
+        "module": "m", "mutating": false,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+    });
+    spec.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
+    json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
+        "metadata": {"name": "p"}, "spec": spec,
+    })
+}
+
+const POLICY: OwnKind = OwnKind::Policy(PolicyKind::ClusterAdmissionPolicy);
+
+fn ask(verb: Verb, kind: OwnKind, request: Value) -> Value {
+    let mut review = json!({ "request": request });
+    review["request"]["uid"] = json!("u");
+    let answer = answer(verb, kind, &review, &facts());
+    assert_eq!(answer["response"]["uid"], "u");
+    answer["response"].clone()
+}
+
+#[test]
+fn names_and_paths_are_those_that_installations_have() {
+    let (mutating, validating) = configurations("kubewarden", "CA");
+    assert_eq!(
+        mutating.metadata.name.as_deref(),
+        Some("kubewarden-controller-mutating-webhook-configuration")
+    );
+    let hooks = mutating.webhooks.unwrap();
+    let names: Vec<_> = hooks.iter().map(|hook| hook.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "madmissionpolicy.kb.io",
+            "mclusteradmissionpolicy.kb.io",
+            "madmissionpolicygroup.kb.io",
+            "mclusteradmissionpolicygroup.kb.io",
+            "mpolicyserver.kb.io",
+        ]
+    );
+    let hooks = validating.webhooks.unwrap();
+    let service = hooks[5].client_config.service.as_ref().unwrap();
+    assert_eq!(
+        service.path.as_deref(),
+        Some("/validate-policies-kubewarden-io-v1-policyrevision")
+    );
+    assert!(
+        hooks
+            .iter()
+            .all(|hook| hook.failure_policy.as_deref() == Some("Fail"))
+    );
+}
+
+#[test]
+fn every_path_leads_back_to_its_kind() {
+    for verb in [Verb::Mutate, Verb::Validate] {
+        for kind in OwnKind::all() {
+            assert_eq!(route(&path(verb, kind)), Some((verb, kind)));
+        }
+    }
+    assert_eq!(route("/validate-policies-kubewarden-io-v1-pod"), None);
+}
+
+#[test]
+fn the_finalizer_comes_as_a_patch_and_only_where_it_is_missing() {
+    let answer = ask(Verb::Mutate, POLICY, json!({"object": policy(&json!({}))}));
+    assert_eq!(answer["allowed"], true);
+    let patch: ByteString = serde_json::from_value(answer["patch"].clone()).unwrap();
+    let patch: Value = serde_json::from_slice(&patch.0).unwrap();
+    assert_eq!(
+        patch,
+        json!([{"op": "add", "path": "/metadata/finalizers", "value": ["kubewarden.io/finalizer"]}])
+    );
+    let mut held = policy(&json!({}));
+    held["metadata"]["finalizers"] = json!(["kubewarden.io/finalizer"]);
+    let answer = ask(Verb::Mutate, POLICY, json!({ "object": held }));
+    assert_eq!(answer.get("patch"), None);
+}
+
+#[test]
+fn what_is_wrong_is_answered_with_its_causes() {
+    let bad = policy(&json!({"timeoutEvalSeconds": 20, "rules": []}));
+    let answer = ask(Verb::Validate, POLICY, json!({"name": "p", "object": bad}));
+    assert_eq!(answer["allowed"], false);
+    let status = &answer["status"];
+    assert_eq!(
+        (&status["code"], &status["reason"]),
+        (&json!(422), &json!("Invalid"))
+    );
+    let fields: Vec<_> = status["details"]["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["field"].clone())
+        .collect();
+    assert_eq!(fields, ["spec.rules", "spec.timeoutEvalSeconds"]);
+    let good = ask(
+        Verb::Validate,
+        POLICY,
+        json!({"name": "p", "object": policy(&json!({}))}),
+    );
+    assert_eq!(good["allowed"], true);
+}
+
+#[test]
+fn what_is_being_deleted_can_go_whatever_is_wrong_with_it() {
+    let mut bad = policy(&json!({"rules": []}));
+    bad["metadata"]["deletionTimestamp"] = json!("2026-11-16T12:00:00Z");
+    let answer = ask(
+        Verb::Validate,
+        POLICY,
+        json!({"object": bad, "oldObject": policy(&json!({}))}),
+    );
+    assert_eq!(answer["allowed"], true);
+}
+
+#[test]
+fn nonsense_is_refused_and_does_not_panic() {
+    for kind in OwnKind::all() {
+        for request in [
+            json!({}),
+            json!({"object": 1}),
+            json!({"object": {"spec": []}}),
+            json!(null),
+        ] {
+            let review = json!({ "request": request });
+            let answer = answer(Verb::Validate, kind, &review, &facts());
+            assert_eq!(answer["response"]["allowed"], false, "{kind:?} {request}");
+            super::answer(
+                Verb::Mutate,
+                kind,
+                &json!({"request": {"object": {}}}),
+                &facts(),
+            );
+        }
+    }
+}

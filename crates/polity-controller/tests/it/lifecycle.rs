@@ -1,0 +1,216 @@
+//! A policy from its creation to its end, undisturbed and killed at every write.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use polity_api::policies::v1::{HistoryResult, Phase};
+use polity_controller::policies::{Lifecycle, Next, PolicyKey};
+use polity_runtime::{Clock, Shutdown};
+use polity_testing::{eventually, for_every_write};
+
+use crate::world::{World, clock, controller};
+
+const DRAIN: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn created_updated_broken_rolled_back_and_deleted() {
+    let world = World::start().await;
+    let clock = clock();
+    let controller = controller(world.client.clone(), &clock);
+    let key = world.add_policy("p").await;
+
+    assert_eq!(controller.reconcile(&key).await.unwrap(), Next::Slowly);
+    assert_eq!(world.status("p").await.phase, Some(Phase::Pending));
+    assert_eq!(world.line("p").await, "1 on");
+    world.load("p").await;
+    controller.reconcile(&key).await.unwrap();
+    assert_eq!(world.status("p").await.phase, Some(Phase::Active));
+    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
+
+    world.change_module("p", "registry.example/policy:2").await;
+    controller.reconcile(&key).await.unwrap();
+    let status = world.status("p").await;
+    assert_eq!(
+        (status.phase, status.serving_generation),
+        (Some(Phase::Updating), Some(1))
+    );
+    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
+    world.load("p").await;
+    assert_eq!(
+        controller.reconcile(&key).await.unwrap(),
+        Next::After(DRAIN)
+    );
+    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/2"]);
+    assert_eq!(world.line("p").await, "1 on serving, 2 on serving");
+    clock.advance(DRAIN);
+    assert_eq!(controller.reconcile(&key).await.unwrap(), Next::Slowly);
+    assert_eq!(world.line("p").await, "1 off, 2 on serving");
+
+    world
+        .annotate("p", "kubewarden.io/rollback-to-generation", "1")
+        .await;
+    controller.reconcile(&key).await.unwrap();
+    let policy = world.policies().get("p").await.unwrap();
+    assert_eq!(
+        policy.spec.policy.module.module,
+        "registry.example/policy:1"
+    );
+    assert_eq!(policy.metadata.generation, Some(3));
+    world.load("p").await;
+    controller.reconcile(&key).await.unwrap();
+    let status = world.status("p").await;
+    assert_eq!(status.serving_generation, Some(3));
+    assert!(
+        status
+            .history
+            .iter()
+            .all(|entry| entry.result == HistoryResult::Active)
+    );
+
+    world.delete("p").await;
+    assert_eq!(
+        controller.reconcile(&key).await.unwrap(),
+        Next::After(DRAIN)
+    );
+    assert_eq!(world.paths("p").await, [""; 0]);
+    clock.advance(DRAIN);
+    assert_eq!(controller.reconcile(&key).await.unwrap(), Next::Gone);
+    assert_eq!(world.line("p").await, "");
+    assert_eq!(world.policies().get_opt("p").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn at_rest_nothing_is_written() {
+    let world = World::start().await;
+    let faulty = world.server.faulty().await;
+    let controller = controller(faulty.client(), &clock());
+    let key = world.add_policy("p").await;
+    controller.reconcile(&key).await.unwrap();
+    world.load("p").await;
+    controller.reconcile(&key).await.unwrap();
+    let n_writes = faulty.n_writes();
+    controller.reconcile(&key).await.unwrap();
+    assert_eq!(faulty.n_writes(), n_writes, "{:?}", faulty.writes());
+}
+
+#[tokio::test]
+async fn the_events_tell_the_story() {
+    let world = World::start().await;
+    let controller = controller(world.client.clone(), &clock());
+    let key = world.add_policy("p").await;
+    controller.reconcile(&key).await.unwrap();
+    world.load("p").await;
+    controller.reconcile(&key).await.unwrap();
+    let events: Api<Event> = Api::namespaced(world.client.clone(), "default");
+    let all = events.list(&ListParams::default()).await.unwrap();
+    let mut told: Vec<_> = all
+        .iter()
+        .filter(|event| event.regarding.as_ref().and_then(|one| one.name.as_deref()) == Some("p"))
+        .filter_map(|event| event.reason.as_deref())
+        .collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            "PolicyActive",
+            "PolicyInitialized",
+            "PolicyPending",
+            "PolicyReady",
+            "PolicyReady",
+            "PolicyScheduled"
+        ]
+    );
+}
+
+/// Does what the controller does at one point of a policy's life: first the one that dies, then another.
+async fn look(dying: &Lifecycle, other: &Lifecycle, key: &PolicyKey) {
+    // Whether it notices that it is cut off does not matter.
+    let _ = dying.reconcile(key).await;
+    other.reconcile(key).await.unwrap();
+}
+
+#[tokio::test]
+async fn killed_at_every_write_it_comes_to_the_same_end() {
+    let world = World::start().await;
+    let n_runs = Cell::new(0);
+    let n_cut_off = for_every_write(|point| {
+        let name = format!("p{}", n_runs.replace(n_runs.get() + 1));
+        let world = &world;
+        async move {
+            let clock = clock();
+            let dying = controller(point.client(world.client.clone()).client(), &clock);
+            let other = controller(world.client.clone(), &clock);
+            let key = world.add_policy(&name).await;
+            look(&dying, &other, &key).await;
+            assert_eq!(world.line(&name).await, "1 on", "{point:?}");
+            world.load(&name).await;
+            look(&dying, &other, &key).await;
+            assert_eq!(
+                world.paths(&name).await,
+                [format!("/validate/clusterwide-{name}/1")],
+                "{point:?}"
+            );
+            world
+                .change_module(&name, "registry.example/policy:2")
+                .await;
+            look(&dying, &other, &key).await;
+            world.load(&name).await;
+            look(&dying, &other, &key).await;
+            clock.advance(DRAIN);
+            look(&dying, &other, &key).await;
+            assert_eq!(world.line(&name).await, "1 off, 2 on serving", "{point:?}");
+            assert_eq!(
+                world.paths(&name).await,
+                [format!("/validate/clusterwide-{name}/2")],
+                "{point:?}"
+            );
+            let status = world.status(&name).await;
+            assert_eq!(status.phase, Some(Phase::Active), "{point:?}");
+            world.delete(&name).await;
+            look(&dying, &other, &key).await;
+            clock.advance(DRAIN);
+            look(&dying, &other, &key).await;
+            assert_eq!(world.line(&name).await, "", "{point:?}");
+            assert_eq!(
+                world.policies().get_opt(&name).await.unwrap(),
+                None,
+                "{point:?}"
+            );
+        }
+    })
+    .await;
+    assert!(n_cut_off > 40, "{n_cut_off}");
+}
+
+#[tokio::test]
+async fn running_it_needs_no_telling() {
+    let world = World::start().await;
+    let controller = controller(world.client.clone(), &Clock::system());
+    let shutdown = Shutdown::new();
+    let running = tokio::spawn(controller.run(shutdown.clone()));
+    world.add_policy("p").await;
+    eventually("a revision is there", || async {
+        !world.line("p").await.is_empty()
+    })
+    .await;
+    world.load("p").await;
+    eventually("it is enforced", || async {
+        world.phase("p").await == Some(Phase::Active)
+    })
+    .await;
+    world.change_module("p", "registry.example/policy:2").await;
+    eventually("the update has a revision", || async {
+        world.line("p").await.ends_with("2 on")
+    })
+    .await;
+    world.load("p").await;
+    eventually("the update is enforced", || async {
+        world.status("p").await.serving_generation == Some(2)
+    })
+    .await;
+    shutdown.trigger();
+    running.await.unwrap();
+}

@@ -1,0 +1,7 @@
+//! The controller against the in-process API server: the test plays policy server, pods and users.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod lifecycle;
+mod servers;
+mod world;

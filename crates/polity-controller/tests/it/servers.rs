@@ -1,0 +1,224 @@
+//! A policy server from its creation to its end.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use polity_api::policies::v1::PolicyServer;
+use polity_controller::objects::Setup;
+use polity_controller::servers::{Next, Servers, ensure_authorities};
+use polity_pki::Certificate;
+use polity_testing::for_every_write;
+use serde_json::{Value, json};
+
+use crate::world::{NAMESPACE, World, clock, controller};
+
+fn servers(client: kube::Client, clock: &polity_runtime::Clock) -> Servers {
+    let setup = Setup {
+        namespace: NAMESPACE.to_owned(),
+        service_account: "policy-server".to_owned(),
+        ..Setup::default()
+    };
+    Servers::new(client, clock.clone(), setup)
+}
+
+async fn add(world: &World, name: &str, fields: Value) {
+    let mut spec = json!({"image": "polity", "replicas": 1});
+    spec.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
+    let server = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer", "metadata": {"name": name}, "spec": spec,
+    });
+    let server: PolicyServer = serde_json::from_value(server).unwrap();
+    let api: Api<PolicyServer> = Api::all(world.client.clone());
+    api.create(&PostParams::default(), &server).await.unwrap();
+}
+
+/// `Type=Status` of every condition, and what those that are not true say.
+async fn conditions(world: &World, name: &str) -> Vec<String> {
+    let api: Api<PolicyServer> = Api::all(world.client.clone());
+    let status = api.get(name).await.unwrap().status.unwrap();
+    let shown = status
+        .conditions
+        .iter()
+        .map(|one| format!("{}={} {}", one.type_, one.status, one.message));
+    shown.map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Reconciles until there is nothing to hurry for.
+async fn settle(
+    servers: &Servers,
+    world: &World,
+    name: &str,
+    clock: &polity_runtime::Clock,
+) -> Next {
+    let authorities = ensure_authorities(&world.client, NAMESPACE, clock.now())
+        .await
+        .unwrap();
+    loop {
+        match servers.reconcile(name, &authorities).await.unwrap() {
+            Next::After(delay) if delay.is_zero() => {}
+            next => return next,
+        }
+    }
+}
+
+#[tokio::test]
+async fn everything_a_policy_server_needs_is_made_and_owned() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    add(&world, "a", json!({"minAvailable": 1})).await;
+    assert_eq!(settle(&servers, &world, "a", &clock).await, Next::Slowly);
+    assert_eq!(
+        conditions(&world, "a").await,
+        [
+            "CARootSecretReconciled=True",
+            "CertSecretReconciled=True",
+            "ConfigMapReconciled=True",
+            "ServiceReconciled=True",
+            "PodDisruptionBudgetReconciled=True",
+            "CacheReconciled=True",
+            "DeploymentReconciled=True",
+            "StatefulSetReconciled=True",
+        ]
+    );
+    let workloads: Api<StatefulSet> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let workload = workloads.get("policy-server-a").await.unwrap();
+    assert_eq!(workload.spec.replicas, Some(1));
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let secret = secrets.get("policy-server-a").await.unwrap();
+    let pem = String::from_utf8(secret.data.unwrap()["tls.crt"].0.clone()).unwrap();
+    let certificate = Certificate::from_pem(&pem).unwrap();
+    assert_eq!(certificate.dns_names(), ["policy-server-a.kubewarden.svc"]);
+
+    // Again, and nothing is another.
+    let version = workloads
+        .get("policy-server-a")
+        .await
+        .unwrap()
+        .resource_version();
+    let signer = secrets.get("cache-signer-a").await.unwrap();
+    settle(&servers, &world, "a", &clock).await;
+    assert_eq!(
+        workloads
+            .get("policy-server-a")
+            .await
+            .unwrap()
+            .resource_version(),
+        version
+    );
+    assert_eq!(secrets.get("cache-signer-a").await.unwrap(), signer);
+
+    let scale = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    let api: Api<PolicyServer> = Api::all(world.client.clone());
+    api.patch("a", &PatchParams::default(), &scale)
+        .await
+        .unwrap();
+    settle(&servers, &world, "a", &clock).await;
+    assert_eq!(
+        workloads
+            .get("policy-server-a")
+            .await
+            .unwrap()
+            .spec
+            .replicas,
+        Some(3)
+    );
+}
+
+#[tokio::test]
+async fn what_is_somebody_elses_is_left_alone_and_named() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    let services: Api<Service> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"name": "policy-server-a"}, "spec": {"ports": [{"port": 80}]},
+    }))
+    .unwrap();
+    let before = services
+        .create(&PostParams::default(), &service)
+        .await
+        .unwrap();
+    add(&world, "a", json!({})).await;
+    settle(&servers, &world, "a", &clock).await;
+    let said = conditions(&world, "a").await;
+    let expected = "ServiceReconciled=False Service policy-server-a is not owned by this PolicyServer and is left alone";
+    assert!(said.contains(&expected.to_owned()), "{said:?}");
+    assert_eq!(services.get("policy-server-a").await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_signatures_is_not_set_up() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    add(&world, "a", json!({"verificationConfig": "v"})).await;
+    settle(&servers, &world, "a", &clock).await;
+    let said = conditions(&world, "a").await;
+    assert!(
+        said.iter()
+            .any(|line| line.starts_with("StatefulSetReconciled=False verificationConfig is set")),
+        "{said:?}"
+    );
+    let workloads: Api<StatefulSet> = Api::namespaced(world.client.clone(), NAMESPACE);
+    assert_eq!(workloads.get_opt("policy-server-a").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_server_goes_when_nobody_is_called_under_its_name() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    let policies = controller(world.client.clone(), &clock);
+    let key = world.add_policy("p").await;
+    policies.reconcile(&key).await.unwrap();
+    world.load("p").await;
+    policies.reconcile(&key).await.unwrap();
+    let api: Api<PolicyServer> = Api::all(world.client.clone());
+    let hold = Patch::Merge(json!({"metadata": {"finalizers": ["kubewarden.io/finalizer"]}}));
+    api.patch("default", &PatchParams::default(), &hold)
+        .await
+        .unwrap();
+    api.delete("default", &DeleteParams::default())
+        .await
+        .unwrap();
+    assert!(matches!(
+        settle(&servers, &world, "default", &clock).await,
+        Next::After(_)
+    ));
+    policies.reconcile(&key).await.unwrap();
+    assert_eq!(world.paths("p").await, [""; 0]);
+    assert_eq!(
+        settle(&servers, &world, "default", &clock).await,
+        Next::Gone
+    );
+    assert_eq!(api.get_opt("default").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn killed_at_every_write_a_server_comes_to_the_same_end() {
+    let (world, clock) = (World::start().await, clock());
+    let authorities = ensure_authorities(&world.client, NAMESPACE, clock.now())
+        .await
+        .unwrap();
+    let n_runs = std::cell::Cell::new(0);
+    for_every_write(|point| {
+        let name = format!("s{}", n_runs.replace(n_runs.get() + 1));
+        let (world, clock, authorities) = (&world, &clock, &authorities);
+        async move {
+            add(world, &name, json!({"cache": {}, "maxUnavailable": 1})).await;
+            let dying = servers(point.client(world.client.clone()).client(), clock);
+            for _ in 0..2 {
+                // Whether it notices that it is cut off does not matter.
+                let _ = dying.reconcile(&name, authorities).await;
+            }
+            let other = servers(world.client.clone(), clock);
+            settle(&other, world, &name, clock).await;
+            let said = conditions(world, &name).await;
+            assert!(
+                said.iter().all(|line| line.ends_with("=True")),
+                "{point:?}: {said:?}"
+            );
+        }
+    })
+    .await;
+}
