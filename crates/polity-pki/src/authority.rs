@@ -15,7 +15,7 @@ use rcgen::{
 };
 
 use crate::certificate::{Certificate, CheckError, ClientIdentity, ParseError};
-use crate::der::{self, Attribute};
+use crate::der::{self, Attribute, NameOf};
 use crate::key::{KeyError, PrivateKey};
 
 /// How far a certificate's validity reaches back, for peers whose clocks run behind.
@@ -115,21 +115,6 @@ impl ServerNames {
         self.ip_addresses.push(address.into());
         self
     }
-
-    fn alternative_names(&self) -> Result<Vec<SanType>, AuthorityError> {
-        let dns_names = self
-            .dns_names
-            .iter()
-            .map(|name| match name.as_str().try_into() {
-                Ok(ascii) if !name.is_empty() => Ok(SanType::DnsName(ascii)),
-                _ => Err(AuthorityError::BadDnsName { name: name.clone() }),
-            });
-        let addresses = self
-            .ip_addresses
-            .iter()
-            .map(|address| Ok(SanType::IpAddress(*address)));
-        dns_names.chain(addresses).collect()
-    }
 }
 
 /// A leaf and its private key.
@@ -202,7 +187,7 @@ impl Authority {
         params
             .distinguished_name
             .push(DnType::CommonName, names.common_name.as_str());
-        params.subject_alt_names = names.alternative_names()?;
+        params.subject_alt_names = alternative_names(&names.dns_names, &names.ip_addresses)?;
         let key = PrivateKey::generate()?;
         let signed = params.signed_by(key.pair(), &self.issuer()?)?;
         self.issued(signed.der(), key, now)
@@ -219,9 +204,8 @@ impl Authority {
         let params = self.leaf_params(ExtendedKeyUsagePurpose::ClientAuth, validity, now)?;
         let key = PrivateKey::generate()?;
         let draft = params.signed_by(key.pair(), &self.issuer()?)?;
-        let signed = der::with_subject(draft.der(), &subject(identity), |message| {
-            self.key.sign(message).map_err(AuthorityError::from)
-        })?;
+        let sign = |message: &[u8]| self.key.sign(message).map_err(AuthorityError::from);
+        let signed = der::with_name(draft.der(), NameOf::Subject, &subject(identity), sign)?;
         self.issued(&signed, key, now)
     }
 
@@ -291,22 +275,48 @@ impl Authority {
     }
 }
 
-/// What every certificate of ours has in common.
+/// What every certificate of an authority of ours has in common.
 fn params(now: Timestamp, not_after: Timestamp) -> Result<CertificateParams, AuthorityError> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = rcgen::DistinguishedName::new();
+    blank(now.saturating_sub(BACKDATE).unwrap_or(now), not_after)
+}
+
+/// A certificate with a serial number and a life, and nothing else yet.
+pub(crate) fn blank(
+    not_before: Timestamp,
+    not_after: Timestamp,
+) -> Result<CertificateParams, AuthorityError> {
     // rcgen speaks the types of another calendar crate; reached so, they need not be named.
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    let not_before = now.saturating_sub(BACKDATE).unwrap_or(now);
-    params.not_before = epoch + since_epoch(not_before);
-    params.not_after = epoch + since_epoch(not_after);
+    // Whole seconds: certificates know no smaller unit.
+    let moment = |when: Timestamp| {
+        let distance = Duration::from_secs(when.as_second().unsigned_abs());
+        if when < Timestamp::UNIX_EPOCH {
+            epoch - distance
+        } else {
+            epoch + distance
+        }
+    };
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.not_before = moment(not_before);
+    params.not_after = moment(not_after);
     params.serial_number = Some(SerialNumber::from_slice(&serial()?));
     Ok(params)
 }
 
-/// Whole seconds since 1970: certificates know no smaller unit.
-fn since_epoch(when: Timestamp) -> Duration {
-    Duration::from_secs(u64::try_from(when.as_second()).unwrap_or_default())
+/// The names and addresses that a certificate stands for, names first.
+pub(crate) fn alternative_names(
+    dns_names: &[String],
+    ip_addresses: &[IpAddr],
+) -> Result<Vec<SanType>, AuthorityError> {
+    let dns_names = dns_names.iter().map(|name| match name.as_str().try_into() {
+        Ok(ascii) if !name.is_empty() => Ok(SanType::DnsName(ascii)),
+        _ => Err(AuthorityError::BadDnsName { name: name.clone() }),
+    });
+    let addresses = ip_addresses
+        .iter()
+        .map(|address| Ok(SanType::IpAddress(*address)));
+    dns_names.chain(addresses).collect()
 }
 
 fn expiry(now: Timestamp, validity: Duration) -> Result<Timestamp, AuthorityError> {
@@ -334,7 +344,7 @@ fn subject(identity: &ClientIdentity) -> Vec<u8> {
 }
 
 /// What we signed must be readable by the same code that reads everybody else's.
-fn read_back(der: &[u8]) -> Result<Certificate, AuthorityError> {
+pub(crate) fn read_back(der: &[u8]) -> Result<Certificate, AuthorityError> {
     Certificate::from_der(der).map_err(|error| AuthorityError::Sign {
         reason: error.to_string(),
     })

@@ -3,15 +3,15 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::GeneralName;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::AttributeTypeAndValue;
+
+use crate::pem;
 
 /// Why a certificate could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -143,17 +143,7 @@ impl Certificate {
 
     /// The certificate as PEM.
     pub fn to_pem(&self) -> String {
-        let encoded = BASE64_STANDARD.encode(&self.der);
-        let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
-        let mut rest = encoded.as_str();
-        while !rest.is_empty() {
-            let (line, after) = rest.split_at(rest.len().min(64));
-            pem.push_str(line);
-            pem.push('\n');
-            rest = after;
-        }
-        pem.push_str("-----END CERTIFICATE-----\n");
-        pem
+        pem::encode("CERTIFICATE", &self.der)
     }
 
     /// The first moment the certificate is valid.
@@ -254,6 +244,24 @@ impl Certificate {
         decode(&self.der)
             .map(|parsed| parsed.public_key().raw.to_vec())
             .unwrap_or_default()
+    }
+
+    /// The subject's name as DER.
+    pub(crate) fn subject_der(&self) -> Vec<u8> {
+        decode(&self.der)
+            .map(|parsed| parsed.subject().as_raw().to_vec())
+            .unwrap_or_default()
+    }
+
+    /// What the certificate calls its key, for the certificates that the key signs.
+    pub(crate) fn key_identifier(&self) -> Option<Vec<u8>> {
+        let parsed = decode(&self.der).ok()?;
+        parsed
+            .iter_extensions()
+            .find_map(|extension| match extension.parsed_extension() {
+                ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+                _ => None,
+            })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The little DER we write ourselves: rcgen keeps one value per attribute type, but a user in
-//! three groups has three `O` values. So a client leaf is signed twice: once by rcgen, then
-//! again here with its subject replaced.
+//! three groups has three `O` values, and somebody else's authority may be called anything. So
+//! such a certificate is signed twice: once by rcgen, then again here with a name replaced.
 
 /// Why a certificate could not be taken apart: it was not the DER we expect of rcgen.
 #[derive(Debug, thiserror::Error)]
@@ -12,10 +12,15 @@ const SET: u8 = 0x31;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
 const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
 
-/// Where the subject stands in a version 3 TBSCertificate: after version, serial number,
-/// signature algorithm, issuer and validity.
-const SUBJECT: usize = 5;
+/// A name in a version 3 TBSCertificate, which holds version, serial number, signature algorithm,
+/// issuer, validity, subject and more, in this order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NameOf {
+    Issuer = 3,
+    Subject = 5,
+}
 
 /// An X.520 attribute type that we write, as encoded object identifier.
 #[derive(Debug, Clone, Copy)]
@@ -48,10 +53,11 @@ pub(crate) fn name(attributes: &[(Attribute, &str)]) -> Vec<u8> {
     element(SEQUENCE, &rdns)
 }
 
-/// Replaces the subject of a certificate and signs it again with `sign`.
-pub(crate) fn with_subject<E: From<Malformed>>(
+/// Replaces a name of a certificate and signs it again with `sign`.
+pub(crate) fn with_name<E: From<Malformed>>(
     certificate: &[u8],
-    subject: &[u8],
+    of: NameOf,
+    name: &[u8],
     sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
 ) -> Result<Vec<u8>, E> {
     let (outer, _) = split(certificate)?;
@@ -64,7 +70,7 @@ pub(crate) fn with_subject<E: From<Malformed>>(
         .iter()
         .map(|field| field.whole)
         .collect();
-    *fields.get_mut(SUBJECT).ok_or(Malformed)? = subject;
+    *fields.get_mut(of as usize).ok_or(Malformed)? = name;
     let tbs = element(SEQUENCE, &fields.concat());
 
     // A bit string starts with the number of unused bits in its last byte.
@@ -73,6 +79,15 @@ pub(crate) fn with_subject<E: From<Malformed>>(
         SEQUENCE,
         &[&tbs, algorithm.whole, &signature].concat(),
     ))
+}
+
+/// The key inside of PKCS#8, which holds version, algorithm, the key as octets and more.
+pub(crate) fn key_in_pkcs8(pkcs8: &[u8]) -> Result<&[u8], Malformed> {
+    let (outer, _) = split(pkcs8)?;
+    match elements(outer.content)?.get(2) {
+        Some(key) if key.whole.first() == Some(&OCTET_STRING) => Ok(key.content),
+        _ => Err(Malformed),
+    }
 }
 
 /// One element: its whole encoding, and its content alone.

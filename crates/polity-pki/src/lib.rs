@@ -2,7 +2,8 @@
 //!
 //! An [`Authority`] signs server and client leaves; a [`Certificate`] is somebody's certificate
 //! read once into the facts we ask about; a [`TokenKey`] signs service-account tokens. Time is
-//! always an argument. Private keys never show themselves in `Debug` output.
+//! always an argument. An [`Order`] is a certificate as others want it: any names, any life, any
+//! signer. Private keys never show themselves in `Debug` output.
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,9 +27,12 @@ mod authority;
 mod certificate;
 mod der;
 mod key;
+mod order;
+mod pem;
 mod token;
 
 pub use authority::{Authority, AuthorityError, Issued, ServerNames};
 pub use certificate::{Certificate, CheckError, ClientIdentity, ParseError};
-pub use key::{KeyError, PrivateKey};
+pub use key::{KeyError, KeyKind, PrivateKey};
+pub use order::{Order, Signer};
 pub use token::{TokenKey, key_id};

@@ -5,6 +5,7 @@
 mod checks;
 mod handshake;
 mod keys;
+mod orders;
 
 use std::time::Duration;
 
