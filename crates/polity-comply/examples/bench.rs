@@ -9,9 +9,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
+use peers::stopwatch::best_of;
 use polity_comply::namespaces::Namespace;
 use polity_comply::{
     Cluster, ConfigurationPolicy, DryRun, Kind, Options, ReadError, Resolved, Status,
@@ -51,19 +52,15 @@ fn main() {
 }
 
 /// The best of three evaluations, status included.
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn measured(policy: &ConfigurationPolicy, cluster: &InMemory) -> (Duration, &'static str) {
-    let mut best = Duration::MAX;
     let mut state = "";
-    for _ in 0..3 {
-        let start = Instant::now();
+    let took = best_of(3, || {
         let evaluation = evaluate(policy, cluster, &NoTemplates, Options::default());
         let conclusion =
             evaluation.conclude(&Status::default(), &[], &NoTemplates, Timestamp::UNIX_EPOCH);
-        best = best.min(start.elapsed());
         state = conclusion.status.state.as_str();
-    }
-    (best, state)
+    });
+    (took, state)
 }
 
 fn policy(action: &str, more: &Value, memory: &str) -> ConfigurationPolicy {

@@ -1,12 +1,10 @@
 //! How long one look at a root policy takes on a hub with many clusters:
 //! `cargo run --release -p polity-govern --example bench`, a line of name, milliseconds and unit for each measurement.
 
-#![expect(clippy::print_stdout, reason = "the figures are this program's output")]
-
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use peers::stopwatch::{best_of, report};
 use polity_api::policy::v1;
 use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy};
 use polity_core::rollout_strategy::GroupKey;
@@ -42,25 +40,6 @@ fn measure(n_clusters: usize) {
         &format!("look at {n_clusters} clusters with the first group in flight"),
         look(&hub),
     );
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn clock() -> Instant {
-    Instant::now()
-}
-
-/// The best of several runs: what disturbs a run only makes it slower.
-fn best_of(n_runs: u32, mut work: impl FnMut()) -> Duration {
-    let run = |_| {
-        let start = clock();
-        work();
-        start.elapsed()
-    };
-    (0..n_runs).map(run).min().unwrap_or_default()
-}
-
-fn report(name: &str, took: Duration) {
-    println!("{name}\t{:.3}\tms", took.as_secs_f64() * 1000.0);
 }
 
 fn now() -> Timestamp {

@@ -2,14 +2,12 @@
 //!
 //! Each line is a name, a number and a unit, separated by tabs.
 
-#![expect(clippy::print_stdout, reason = "the figures are this program's output")]
-
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use peers::stopwatch::{best_of, report};
 use polity_cel::{Bindings, Budget, Environment, Expression, Output};
 use polity_core::cluster::ClusterSetBinding;
 use polity_core::placement::{
@@ -37,25 +35,6 @@ fn main() {
         measure_spread(n_clusters);
     }
     measure_expressions(10_000);
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn clock() -> Instant {
-    Instant::now()
-}
-
-/// The best of several runs: what disturbs a run only makes it slower.
-fn best_of(n_runs: u32, mut work: impl FnMut()) -> Duration {
-    let run = |_| {
-        let start = clock();
-        work();
-        start.elapsed()
-    };
-    (0..n_runs).map(run).min().unwrap_or_default()
-}
-
-fn report(name: &str, took: Duration) {
-    println!("{name}\t{:.3}\tms", took.as_secs_f64() * 1000.0);
 }
 
 fn now() -> Timestamp {

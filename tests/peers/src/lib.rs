@@ -1,11 +1,13 @@
 //! The programs that tests hold Polity against: the real Kubernetes, older kubectls, the Python client, client-go,
-//! a registry.
+//! a registry, Go's templates.
 //!
 //! None of them is part of Polity and none is needed to use it. [`Tool::find`] says where one is or how to get it; a
 //! test that needs a missing one calls [`Tool::or_leave_out`] and returns. `Cluster` (feature `cluster`) starts a real API server that
 //! never outlives the process that started it.
 
 pub mod modules;
+pub mod stopwatch;
+pub mod templates;
 pub mod tools;
 
 #[cfg(feature = "cluster")]
