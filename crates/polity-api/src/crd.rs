@@ -11,7 +11,7 @@ use kube::core::crd::merge_crds;
 use serde_json::{Map, Value};
 
 use crate::policies::{names, v1, v1alpha2};
-use crate::reports;
+use crate::{audit, reports};
 
 mod attachment;
 mod cluster;
@@ -35,6 +35,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     crds.extend(cluster::definitions());
     crds.extend(policy::definitions());
     crds.extend(reports::own_crds().into_iter().map(finished));
+    crds.push(definition(vec![audit::AuditSummary::crd()], &[]));
     crds.extend(attachment::definitions());
     crds
 }

@@ -10,6 +10,7 @@
 )]
 
 pub mod apps;
+pub mod audit;
 pub mod cluster;
 pub mod crd;
 pub mod decode;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod audit;
 mod clusters;
 mod manifests;
 mod real;
