@@ -1,5 +1,8 @@
 //! What is refused when it is written. The engines cope with it all the same: webhooks can be off.
 
+use std::collections::BTreeMap;
+
+use polity_core::cluster::names::{CLUSTER_SET, DEFAULT_SET};
 use polity_core::governance::{Policy, PolicySet, PolicyTemplate, names};
 
 /// What is being done with an object.
@@ -76,6 +79,26 @@ pub fn policy_set(set: &PolicySet) -> Result<(), PolicySetRefusal> {
         Ok(())
     } else {
         Err(PolicySetRefusal::Duplicate(twice))
+    }
+}
+
+/// Why the binding of a cluster set is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet")]
+pub struct ClusterSetBindingRefusal;
+
+/// Checks a ManagedClusterSetBinding: its name, and the set it binds.
+pub fn cluster_set_binding(name: &str, cluster_set: &str) -> Result<(), ClusterSetBindingRefusal> {
+    (name == cluster_set)
+        .then_some(())
+        .ok_or(ClusterSetBindingRefusal)
+}
+
+/// Puts a ManagedCluster that names no set into the default one, as it is written.
+pub fn default_cluster_set(labels: &mut BTreeMap<String, String>) {
+    let set = labels.entry(CLUSTER_SET.to_owned()).or_default();
+    if set.is_empty() {
+        DEFAULT_SET.clone_into(set);
     }
 }
 
@@ -176,6 +199,26 @@ mod tests {
         ] {
             let found = policy_set(&set).err().map(|refusal| refusal.to_string());
             assert_eq!(found.unwrap_or_default(), expected);
+        }
+    }
+    #[test]
+    fn section_4_bindings_of_sets_and_sets_of_clusters() {
+        assert_eq!(cluster_set_binding("edge", "edge"), Ok(()));
+        assert_eq!(
+            cluster_set_binding("edge", "global")
+                .unwrap_err()
+                .to_string(),
+            "The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet"
+        );
+        for (before, after) in [
+            (None, "default"),
+            (Some(""), "default"),
+            (Some("edge"), "edge"),
+        ] {
+            let mut labels = BTreeMap::new();
+            labels.extend(before.map(|set| (CLUSTER_SET.to_owned(), set.to_owned())));
+            default_cluster_set(&mut labels);
+            assert_eq!(labels[CLUSTER_SET], after, "{before:?}");
         }
     }
 }
