@@ -46,6 +46,19 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// An error with its causes, in one line. A cause that was told already is not told again.
+pub(crate) fn in_words(error: &anyhow::Error) -> String {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1) {
+        let text = cause.to_string();
+        if !words.ends_with(&text) {
+            words.push_str(": ");
+            words.push_str(&text);
+        }
+    }
+    words
+}
+
 /// Prints an error with its causes and its hint to stderr; the code is 2.
 ///
 /// That nobody reads on is no error worth words: `polity … | head` ends as other programs do.
@@ -55,14 +68,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::from(UNREAD);
     }
-    let mut line = format!("error: {error}");
-    for cause in error.chain().skip(1) {
-        let text = cause.to_string();
-        if !line.ends_with(&text) {
-            line.push_str(": ");
-            line.push_str(&text);
-        }
-    }
+    let mut line = format!("error: {}", in_words(error));
     if let Some(hinted) = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Hinted>())

@@ -32,5 +32,14 @@ async fn local_client(kubeconfig: &Path, context: &str) -> anyhow::Result<kube::
         context: Some(context.to_owned()),
         ..ClientArgs::default()
     };
-    Ok(polity_runtime::client::connect(&args).await?)
+    connect(&args).await
+}
+
+/// A client for the cluster that is meant; an error comes with a hint.
+async fn connect(args: &ClientArgs) -> anyhow::Result<kube::Client> {
+    let connected = polity_runtime::client::connect(args).await;
+    connected.map_err(|error| {
+        let hint = error.hint();
+        exit::Hinted::new(exit::in_words(&error.into()), hint).into()
+    })
 }

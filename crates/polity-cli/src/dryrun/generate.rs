@@ -10,7 +10,7 @@ use polity_runtime::args::ClientArgs;
 use serde_json::{Value, json};
 
 use super::kinds::NAMESPACE_SCOPE;
-use crate::exit::Hinted;
+use crate::connect;
 
 /// Print the kinds of a cluster, as --mappings-file reads them
 #[derive(Debug, clap::Args)]
@@ -52,17 +52,6 @@ pub(super) async fn mappings_of(client: &kube::Client) -> anyhow::Result<String>
         }
     }
     Ok(yaml_out::to_yaml(&mappings(&resources)))
-}
-
-/// A client, with a hint where there is none.
-pub(super) async fn connect(args: &ClientArgs) -> anyhow::Result<kube::Client> {
-    polity_runtime::client::connect(args)
-        .await
-        .map_err(|error| {
-            let hint = error.hint();
-            let error = anyhow::Error::from(error);
-            Hinted::new(format!("{error:#}"), hint).into()
-        })
 }
 
 /// The entries, sorted by group, version and plural; subresources are no kinds.

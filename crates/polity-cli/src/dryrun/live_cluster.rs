@@ -14,7 +14,7 @@ use polity_runtime::args::ClientArgs;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use super::generate::connect;
+use crate::connect;
 
 /// Objects a list answers with at a time.
 const PAGE: usize = 500;
