@@ -28,8 +28,9 @@ const FROM_YAML: Function = function(&[Type::Text], None, |_, v| {
     Ok(with_ints(&json))
 });
 
-/// YAML as Kubernetes reads it: `yes` is a boolean, `0644` is octal.
+/// YAML as Kubernetes reads it: `yes` is a boolean, `0644` is octal, and of several documents the first one counts.
 pub(crate) fn parse(text: &str) -> Result<serde_json::Value, String> {
+    let text = first_document(text);
     if text.trim().is_empty() {
         return Ok(serde_json::Value::Null);
     }
@@ -39,6 +40,25 @@ pub(crate) fn parse(text: &str) -> Result<serde_json::Value, String> {
         let first = message.lines().next().unwrap_or_default();
         format!("yaml: {}", first.strip_prefix("error: ").unwrap_or(first))
     })
+}
+
+/// A text up to the line that begins its second document.
+fn first_document(text: &str) -> &str {
+    let is_mark = |line: &str| {
+        line.strip_prefix("---")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    };
+    let is_remark = |line: &str| line.trim().is_empty() || line.starts_with(['#', '%']);
+    let mut begun = false;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if is_mark(line) && begun {
+            return &text[..at];
+        }
+        begun |= !is_remark(line);
+        at += line.len();
+    }
+    text
 }
 
 /// Whole numbers of YAML are plain integers.
