@@ -186,8 +186,22 @@ fn parse_yaml(text: &str) -> Result<Value, (usize, String)> {
     if text.lines().all(is_remark) {
         return Ok(Value::Null);
     }
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| in_words(&error))
+    serde_saphyr::from_str_with_options(text, yaml_options(text)).map_err(|error| in_words(&error))
+}
+
+/// How a text is read. A large text may hold many values, as the list of all Pods does; only what aliases make of it is
+/// bounded by a number.
+pub(super) fn yaml_options(text: &str) -> serde_saphyr::Options {
+    const MADE_BY_ALIASES: usize = 250_000;
+    let written = text.len();
+    serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        budget: serde_saphyr::budget! {
+            max_nodes: written + MADE_BY_ALIASES,
+            max_events: 2 * (written + MADE_BY_ALIASES),
+            max_total_scalar_bytes: written + (64 << 20),
+        },
+    }
 }
 
 /// What is wrong with a text, and on which of its lines: without the picture of the source that the parser draws,
@@ -203,6 +217,11 @@ pub(crate) fn in_words(error: &serde_saphyr::Error) -> (usize, String) {
     {
         Some((_, words)) => words,
         None => first,
+    };
+    let words = match words {
+        bounded if bounded.starts_with("budget breached") => "aliases make too much of it",
+        "recursion limit exceeded" => "nested too deeply",
+        other => other,
     };
     (line, words.to_owned())
 }

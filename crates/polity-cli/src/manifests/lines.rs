@@ -7,6 +7,8 @@ use polity_core::FieldPath;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+use super::documents::yaml_options;
+
 /// The text of a document, and where in its file it stands.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
@@ -55,8 +57,7 @@ impl Source {
     }
 
     fn parse(&self) -> Option<Node> {
-        let options = serde_saphyr::options! { legacy_octal_numbers: true };
-        serde_saphyr::from_str_with_options(&self.text, options).ok()
+        serde_saphyr::from_str_with_options(&self.text, yaml_options(&self.text)).ok()
     }
 }
 

@@ -245,6 +245,20 @@ fn nothing_to_read_is_an_error() {
     assert!(format!("{error:#}").contains("/no/such/place"), "{error:#}");
 }
 
+/// A list of all Pods of a cluster has more values than a parser would read of a text that it does not trust.
+#[test]
+fn a_document_may_hold_many_values() {
+    let values = "1,".repeat(300_000);
+    let text = format!("apiVersion: v1\nkind: X\nmetadata: {{name: x}}\na: [{values}]\n");
+    let manifests = Manifests::from_text("f", &text);
+    assert_eq!(manifests.problems, []);
+    let [document] = &manifests.documents[..] else {
+        panic!("one document");
+    };
+    assert_eq!(document.object["a"].as_array().unwrap().len(), 300_000);
+    assert_eq!(document.locate(&FieldPath::of("a")).line, 4);
+}
+
 #[test]
 fn hostile_texts_end_in_a_problem() {
     let deep = format!("apiVersion: v1\nkind: X\na: {}", "[".repeat(100_000));
