@@ -4,14 +4,11 @@
 //! each template: its name, our nanoseconds, Go's, and how many times faster we are.
 
 use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use peers::tools::cache;
 use polity_template::{
     CertificatePair, CertificateRequest, Host, KeyKind, Limits, LookupError, Query, Rules, Side,
     Template,
@@ -109,7 +106,7 @@ fn measure(text: &str, data: &Value) -> u128 {
             .expect("the template can be executed")
     };
     once();
-    let start = now();
+    let start = peers::stopwatch::start();
     let mut rounds = 0;
     while start.elapsed() < PATIENCE {
         for _ in 0..100 {
@@ -120,37 +117,15 @@ fn measure(text: &str, data: &Value) -> u128 {
     start.elapsed().as_nanos() / rounds
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark looks at the clock")]
-fn now() -> Instant {
-    Instant::now()
-}
-
 /// The same by the Go program.
 fn go(data: &Value) -> Result<Vec<u128>> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/template-oracle");
-    let program = cache().join("template-oracle").join("template-oracle");
-    let built = Command::new("go")
-        .args(["build", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(source)
-        .status()
-        .context("go is not there")?;
-    ensure!(built.success(), "go build failed");
     let cases: Vec<Value> = TEMPLATES
         .iter()
         .map(|(_, text)| json!({"template": text, "data": data}))
         .collect();
-    let mut child = Command::new(&program)
-        .args(["-bench", "2000"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut stdin = child.stdin.take().context("the program has a stdin")?;
-    stdin.write_all(&serde_json::to_vec(&cases)?)?;
-    drop(stdin);
-    let output = child.wait_with_output()?;
-    let lines = String::from_utf8(output.stdout)?;
+    let program = peers::templates::build()?;
+    let flags = ["-bench", "2000"];
+    let lines = peers::templates::ask(&program, &flags, serde_json::to_vec(&cases)?)?;
     lines
         .lines()
         .map(|line| {
@@ -194,6 +169,14 @@ impl Host for Nowhere {
     }
 
     fn private_key(&self, _: KeyKind) -> Result<String, String> {
+        Err("none here".to_owned())
+    }
+
+    fn check_certificate(&self, _: &str) -> Result<(), String> {
+        Err("none here".to_owned())
+    }
+
+    fn check_private_key(&self, _: &str) -> Result<(), String> {
         Err("none here".to_owned())
     }
 

@@ -31,7 +31,13 @@ pub trait Host {
     /// A new private key as PEM.
     fn private_key(&self, kind: KeyKind) -> Result<String, String>;
 
-    /// A new certificate as PEM.
+    /// Is the first section of this PEM text a certificate that can be read?
+    fn check_certificate(&self, pem: &str) -> Result<(), String>;
+
+    /// Is this PEM text a private key that can be read? The error repeats nothing of it.
+    fn check_private_key(&self, pem: &str) -> Result<(), String>;
+
+    /// A new certificate as PEM, with its key. Keys and certificates in the request passed the checks.
     fn certificate(&self, request: &CertificateRequest<'_>) -> Result<CertificatePair, String>;
 }
 
@@ -63,7 +69,6 @@ pub enum LookupError {
 /// The kinds of private key that can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    Rsa2048,
     Rsa4096,
     Ecdsa,
     Ed25519,

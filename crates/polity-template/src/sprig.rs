@@ -1,6 +1,7 @@
 //! The functions of sprig v3, by what they are about. `env` and `expandenv` are refused.
 
 pub(crate) mod cast;
+mod certificates;
 mod crypto;
 mod dates;
 mod decimal;
@@ -30,6 +31,7 @@ pub(crate) const TABLES: &[&[(&str, Function)]] = &[
     dates::TABLE,
     encoding::TABLE,
     crypto::TABLE,
+    certificates::TABLE,
     reflection::TABLE,
     regex::TABLE,
     paths::TABLE,

@@ -103,6 +103,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-govern",
             "polity-host",
             "polity-merge",
+            "polity-pki",
             "polity-report",
             "polity-rollout",
             "polity-runtime",

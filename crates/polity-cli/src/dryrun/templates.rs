@@ -95,6 +95,14 @@ impl Host for DryrunHost<'_> {
         self.machine.private_key(kind)
     }
 
+    fn check_certificate(&self, pem: &str) -> Result<(), String> {
+        self.machine.check_certificate(pem)
+    }
+
+    fn check_private_key(&self, pem: &str) -> Result<(), String> {
+        self.machine.check_private_key(pem)
+    }
+
     fn certificate(&self, request: &CertificateRequest<'_>) -> Result<CertificatePair, String> {
         self.machine.certificate(request)
     }

@@ -256,6 +256,22 @@ fn selectors_with_bad_operators_are_violations() {
     assert!(text.ends_with("[exit 2]"), "{text}");
 }
 
+/// Section 12: sprig's functions that make keys and certificates, and one that never ends.
+#[test]
+fn templates_make_certificates_and_end() {
+    let with = |template: &str| GOOD.replace("{k: v}", &format!("{{k: '{template}'}}"));
+    let state = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: -----BEGIN CERTIFICATE-----}\n";
+    let signed = r#"{{ $ca := genCA "ca" 1 }}{{ (genSignedCert "web" nil (list "web") 1 $ca).Cert | substr 0 27 }}"#;
+    let text = mistake(&with(signed), state);
+    assert!(text.ends_with("[exit 0]"), "{text}");
+    let text = mistake(&with("{{ range until 2000000000 }}x{{ end }}"), state);
+    assert!(
+        text.contains("template exceeded its limit of 1000000 evaluation steps"),
+        "{text}"
+    );
+    assert!(text.ends_with("[exit 2]"), "{text}");
+}
+
 #[test]
 fn a_large_manifest_is_read_and_compared() {
     let large = |value: &str, n_bytes: usize| {

@@ -1,95 +1,81 @@
-//! Private keys for templates, in the forms that Go programs write.
+//! Private keys and certificates for templates, in the forms that sprig gives them.
 
-use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair, KeySize};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use polity_template::KeyKind;
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+use polity_pki::{Certificate, KeyKind, Order, PrivateKey, Signer};
+use polity_template::{CertificatePair, CertificateRequest};
 
 /// A new private key as PEM.
-pub(super) fn private_key(kind: KeyKind) -> Result<String, String> {
-    let random = SystemRandom::new();
-    match kind {
-        KeyKind::Rsa2048 => rsa(KeySize::Rsa2048),
-        KeyKind::Rsa4096 => rsa(KeySize::Rsa4096),
-        KeyKind::Ecdsa => {
-            let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random)
-                .map_err(|error| error.to_string())?;
-            Ok(pem("EC PRIVATE KEY", inner(key.as_ref())?))
-        }
-        KeyKind::Ed25519 => {
-            let key =
-                Ed25519KeyPair::generate_pkcs8v1(&random).map_err(|error| error.to_string())?;
-            Ok(pem("PRIVATE KEY", key.as_ref()))
-        }
-    }
-}
-
-fn rsa(size: KeySize) -> Result<String, String> {
-    let key = KeyPair::generate(size).map_err(|error| error.to_string())?;
-    let der: Pkcs8V1Der<'_> = key.as_der().map_err(|error| error.to_string())?;
-    Ok(pem("RSA PRIVATE KEY", inner(der.as_ref())?))
-}
-
-/// The key inside of PKCS#8: version, algorithm, and then the octets wanted.
-fn inner(pkcs8: &[u8]) -> Result<&[u8], String> {
-    let find = || {
-        let (_, outer, _) = element(pkcs8)?;
-        let (_, _, rest) = element(outer)?;
-        let (_, _, rest) = element(rest)?;
-        let (tag, octets, _) = element(rest)?;
-        (tag == 0x04).then_some(octets)
+pub(super) fn private_key(kind: polity_template::KeyKind) -> Result<String, String> {
+    let kind = match kind {
+        polity_template::KeyKind::Rsa4096 => KeyKind::Rsa4096,
+        polity_template::KeyKind::Ecdsa => KeyKind::EcdsaP256,
+        polity_template::KeyKind::Ed25519 => KeyKind::Ed25519,
     };
-    find().ok_or_else(|| "the key is no PKCS#8".to_owned())
+    let key = || -> Result<String> { Ok(PrivateKey::generate_kind(kind)?.to_traditional_pem()?) };
+    key().map_err(in_words)
 }
 
-/// The first element of DER: its tag, its content, and what follows.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = if first < 0x80 {
-        (usize::from(first), rest)
-    } else {
-        let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-        let length = length
-            .iter()
-            .fold(0usize, |length, byte| (length << 8) | usize::from(*byte));
-        (length, rest)
+/// Whether this can be read as a certificate.
+pub(super) fn check_certificate(pem: &str) -> Result<(), String> {
+    let read = Certificate::from_pem(pem).map(|_| ());
+    read.map_err(in_words)
+}
+
+/// Whether this can be read as a private key.
+pub(super) fn check_private_key(pem: &str) -> Result<(), String> {
+    let read = PrivateKey::from_pem(pem).map(|_| ());
+    read.map_err(in_words)
+}
+
+/// A new certificate and its key.
+pub(super) fn certificate(
+    request: &CertificateRequest<'_>,
+    now: Timestamp,
+) -> Result<CertificatePair, String> {
+    issue(request, now).map_err(in_words)
+}
+
+fn issue(request: &CertificateRequest<'_>, now: Timestamp) -> Result<CertificatePair> {
+    let order = Order {
+        common_name: request.common_name.to_owned(),
+        dns_names: request.names.clone(),
+        ip_addresses: request.addresses.clone(),
+        not_before: now,
+        not_after: after(now, request.days),
+        is_authority: request.is_authority,
     };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
+    let key = match request.key {
+        Some(pem) => PrivateKey::from_pem(pem)?,
+        None => PrivateKey::generate_kind(KeyKind::Rsa2048)?,
+    };
+    let certificate = match request.signer {
+        Some((certificate, signer_key)) => order.signed_by(
+            &key,
+            Signer {
+                certificate: &Certificate::from_pem(certificate)?,
+                key: &PrivateKey::from_pem(signer_key)?,
+            },
+        )?,
+        None => order.self_signed(&key)?,
+    };
+    Ok(CertificatePair {
+        certificate: certificate.to_pem(),
+        key: key.to_traditional_pem()?,
+    })
 }
 
-fn pem(label: &str, der: &[u8]) -> String {
-    let encoded = STANDARD.encode(der);
-    let mut out = format!("-----BEGIN {label}-----\n");
-    for line in encoded.as_bytes().chunks(64) {
-        out.push_str(&String::from_utf8_lossy(line));
-        out.push('\n');
-    }
-    out.push_str(&format!("-----END {label}-----\n"));
-    out
+/// So many days later. Go counts a duration in nanoseconds, which more than 292 years wrap around.
+fn after(now: Timestamp, days: i64) -> Timestamp {
+    const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
+    let life = SignedDuration::from_nanos(days.wrapping_mul(DAY));
+    now.saturating_add(life).unwrap_or(now)
+}
+
+/// An error with what caused it, in one line.
+fn in_words(error: impl Into<anyhow::Error>) -> String {
+    format!("{:#}", error.into())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_have_the_labels_that_go_gives_them() {
-        for (kind, label) in [
-            (KeyKind::Rsa2048, "RSA PRIVATE KEY"),
-            (KeyKind::Ecdsa, "EC PRIVATE KEY"),
-            (KeyKind::Ed25519, "PRIVATE KEY"),
-        ] {
-            let key = private_key(kind).unwrap();
-            assert!(
-                key.starts_with(&format!("-----BEGIN {label}-----\n")),
-                "{key}"
-            );
-            assert!(key.ends_with(&format!("-----END {label}-----\n")), "{key}");
-        }
-    }
-}
+mod tests;

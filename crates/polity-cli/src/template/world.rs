@@ -57,7 +57,7 @@ impl World {
         };
         Ok(Self {
             source: Source::Cluster(Cluster {
-                client: polity_runtime::client::connect(&args).await?,
+                client: crate::connect(&args).await?,
                 kinds: Mutex::default(),
             }),
             clock: Clock::system(),
@@ -114,8 +114,16 @@ impl Host for World {
         keys::private_key(kind)
     }
 
-    fn certificate(&self, _: &CertificateRequest<'_>) -> Result<CertificatePair, String> {
-        Err("certificates are made in a cluster only, not on files".to_owned())
+    fn check_certificate(&self, pem: &str) -> Result<(), String> {
+        keys::check_certificate(pem)
+    }
+
+    fn check_private_key(&self, pem: &str) -> Result<(), String> {
+        keys::check_private_key(pem)
+    }
+
+    fn certificate(&self, request: &CertificateRequest<'_>) -> Result<CertificatePair, String> {
+        keys::certificate(request, self.clock.now())
     }
 }
 

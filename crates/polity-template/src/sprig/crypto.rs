@@ -1,6 +1,4 @@
-//! Digests, passwords, keys and certificates. Randomness and key-making are the host's.
-
-use std::rc::Rc;
+//! Digests, passwords and random values. Randomness is the host's.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,21 +9,16 @@ use sha2::{Digest, Sha256, Sha512};
 use super::strings::made;
 use crate::arg::{int, text};
 use crate::encryption::Key;
-use crate::function::{CERTIFICATE, Failure, Function, Outcome, Type, function};
-use crate::host::{CertificateRequest, KeyKind};
-use crate::print::plain;
+use crate::function::{Failure, Function, Outcome, Type, function};
 use crate::run::Run;
-use crate::value::{Struct, Value};
+use crate::value::Value;
 
 const T: Type = Type::Text;
 const I: Type = Type::Int;
-const L: Type = Type::List;
-const C: Type = Type::Certificate;
 
 /// What hard work costs in steps.
 const BCRYPT_STEPS: u64 = 100_000;
 const SCRYPT_STEPS: u64 = 200_000;
-const KEY_STEPS: u64 = 100_000;
 
 pub(crate) const TABLE: &[(&str, Function)] = &[
     (
@@ -127,90 +120,6 @@ pub(crate) const TABLE: &[(&str, Function)] = &[
         "randAscii",
         function(&[I], None, |run, v| {
             random_text(run, int(&v[0]), |c| (' '..='~').contains(&c))
-        }),
-    ),
-    (
-        "genPrivateKey",
-        function(&[T], None, |run, v| {
-            let kind = match text(&v[0]) {
-                "" | "rsa" => KeyKind::Rsa4096,
-                "ecdsa" => KeyKind::Ecdsa,
-                "ed25519" => KeyKind::Ed25519,
-                other => return made(format!("Unknown type {other}")),
-            };
-            run.spend(KEY_STEPS)?;
-            run.noticed.volatile = true;
-            match run.host.private_key(kind) {
-                Ok(pem) => made(pem),
-                Err(error) => made(format!("failed to generate private key: {error}")),
-            }
-        }),
-    ),
-    ("buildCustomCert", function(&[T, T], None, build_custom)),
-    (
-        "genCA",
-        function(&[T, I], None, |run, v| {
-            certificate(
-                run,
-                Wanted {
-                    is_authority: true,
-                    ..wanted(&v[0], None, &v[1])
-                },
-            )
-        }),
-    ),
-    (
-        "genCAWithKey",
-        function(&[T, I, T], None, |run, v| {
-            certificate(
-                run,
-                Wanted {
-                    is_authority: true,
-                    key: Some(&v[2]),
-                    ..wanted(&v[0], None, &v[1])
-                },
-            )
-        }),
-    ),
-    (
-        "genSelfSignedCert",
-        function(&[T, L, L, I], None, |run, v| {
-            certificate(run, wanted(&v[0], Some((&v[1], &v[2])), &v[3]))
-        }),
-    ),
-    (
-        "genSelfSignedCertWithKey",
-        function(&[T, L, L, I, T], None, |run, v| {
-            certificate(
-                run,
-                Wanted {
-                    key: Some(&v[4]),
-                    ..wanted(&v[0], Some((&v[1], &v[2])), &v[3])
-                },
-            )
-        }),
-    ),
-    (
-        "genSignedCert",
-        function(&[T, L, L, I, C], None, |run, v| {
-            certificate(
-                run,
-                Wanted {
-                    signer: Some(&v[4]),
-                    ..wanted(&v[0], Some((&v[1], &v[2])), &v[3])
-                },
-            )
-        }),
-    ),
-    (
-        "genSignedCertWithKey",
-        function(&[T, L, L, I, C, T], None, |run, v| {
-            let signed = Wanted {
-                signer: Some(&v[4]),
-                key: Some(&v[5]),
-                ..wanted(&v[0], Some((&v[1], &v[2])), &v[3])
-            };
-            certificate(run, signed)
         }),
     ),
     (
@@ -398,109 +307,4 @@ fn random_text(run: &mut Run<'_>, count: i64, wanted: fn(char) -> bool) -> Outco
         .map(|_| letters[run.random_below(letters.len() as u64) as usize])
         .collect();
     made(text)
-}
-
-/// What a template asks of a certificate.
-struct Wanted<'v> {
-    common_name: &'v Value,
-    /// Addresses and names.
-    alternatives: Option<(&'v Value, &'v Value)>,
-    days: &'v Value,
-    is_authority: bool,
-    key: Option<&'v Value>,
-    signer: Option<&'v Value>,
-}
-
-fn wanted<'v>(
-    common_name: &'v Value,
-    alternatives: Option<(&'v Value, &'v Value)>,
-    days: &'v Value,
-) -> Wanted<'v> {
-    Wanted {
-        common_name,
-        alternatives,
-        days,
-        is_authority: false,
-        key: None,
-        signer: None,
-    }
-}
-
-fn certificate(run: &mut Run<'_>, wanted: Wanted<'_>) -> Outcome {
-    let (mut addresses, mut names) = (Vec::new(), Vec::new());
-    if let Some((address_list, name_list)) = wanted.alternatives {
-        for value in list(address_list) {
-            let Value::Text(address) = value else {
-                return Err(format!("error parsing ip: {} is not a string", plain(value)?).into());
-            };
-            let parsed = address
-                .parse()
-                .map_err(|_| format!("error parsing ip: {address}"))?;
-            addresses.push(parsed);
-        }
-        for value in list(name_list) {
-            let Value::Text(name) = value else {
-                let shown = plain(value)?;
-                return Err(format!(
-                    "error processing alternate dns name: {shown} is not a string"
-                )
-                .into());
-            };
-            names.push(name.to_string());
-        }
-    }
-    run.spend(KEY_STEPS)?;
-    run.noticed.volatile = true;
-    let signer = match wanted.signer {
-        Some(Value::Struct(pair)) => {
-            let field = |name: &str| pair.field(name).map(text).unwrap_or_default();
-            Some((field("Cert"), field("Key")))
-        }
-        _ => None,
-    };
-    let request = CertificateRequest {
-        common_name: text(wanted.common_name),
-        addresses,
-        names,
-        days: int(wanted.days),
-        is_authority: wanted.is_authority,
-        key: wanted.key.map(text),
-        signer,
-    };
-    let pair = run.host.certificate(&request)?;
-    Ok(pair_value(pair.certificate, pair.key))
-}
-
-fn list(value: &Value) -> &[Value] {
-    match value {
-        Value::List(list) => &list.items,
-        _ => &[],
-    }
-}
-
-fn pair_value(certificate: String, key: String) -> Value {
-    Value::Struct(Rc::new(Struct {
-        type_name: CERTIFICATE,
-        fields: vec![
-            ("Cert", Value::text(certificate)),
-            ("Key", Value::text(key)),
-        ],
-    }))
-}
-
-fn build_custom(_: &mut Run<'_>, values: &[Value]) -> Outcome {
-    let decoded = |value: &Value, what: &str| {
-        let bytes = STANDARD.decode(text(value)).ok();
-        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-        text.ok_or_else(|| format!("unable to decode base64 {what}"))
-    };
-    let certificate = decoded(&values[0], "certificate")?;
-    let key = decoded(&values[1], "private key")?;
-    if !certificate.contains("-----BEGIN CERTIFICATE-----") {
-        return Err("unable to decode certificate".into());
-    }
-    if !key.contains("PRIVATE KEY-----") {
-        return Err("error parsing private key: no PEM data in input".into());
-    }
-    Ok(pair_value(certificate, key))
 }
