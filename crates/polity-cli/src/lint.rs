@@ -1,10 +1,13 @@
 //! `polity lint`: mistakes in governance manifests that would show only on a hub, or only when a rollout stands still.
 
 mod cycles;
+mod placements;
 mod rules;
+mod schemas;
+mod strategies;
 
 use crate::exit::{Exit, Hinted};
-use crate::findings::{Finding, Findings, FindingsArgs};
+use crate::findings::{Finding, Findings, FindingsArgs, Level};
 use crate::governance::Governance;
 use crate::manifests::{ManifestArgs, Manifests};
 
@@ -44,7 +47,7 @@ pub(crate) fn lint(manifests: &Manifests) -> Findings {
         .iter()
         .chain(&governance.problems)
         .map(|problem| {
-            Finding::error("undecodable", problem.message.clone())
+            Finding::error(rules::UNDECODABLE, problem.message.clone())
                 .in_file(problem.origin.file.as_ref(), Some(problem.origin.line))
                 .mend("mend the document; everything else was looked at without it")
         });
@@ -54,6 +57,14 @@ pub(crate) fn lint(manifests: &Manifests) -> Findings {
         governance: &governance,
     };
     findings.extend(lint.all());
+    let refused = schemas::refused(manifests, &governance.problems);
+    // What a rule has better words for is not said again.
+    let is_news = |finding: &Finding| {
+        let mut errors = findings.iter().filter(|said| said.level == Level::Error);
+        !errors.any(|said| !said.place.is_empty() && finding.place.starts_with(&said.place))
+    };
+    let refused: Vec<Finding> = refused.into_iter().filter(is_news).collect();
+    findings.extend(refused);
     Findings::new(rules::rules(), findings)
 }
 

@@ -1,44 +1,38 @@
-//! The rules, one function each.
+//! The rules, one function each; those about policies are here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use polity_core::FieldPath;
-use polity_core::cluster::TaintEffect;
-use polity_core::cluster::names::{UNAVAILABLE, UNREACHABLE};
-use polity_core::governance::{
-    Binding, Dependency, PlacementKind, Policy, PolicySet, SubjectKind, names,
-};
-use polity_core::placement::{Placement, ToleratedValue};
-use polity_core::rollout_strategy::{GroupReference, RolloutStrategy, Threshold};
+use polity_core::governance::{Dependency, Policy, names};
 use polity_govern::canonical::canonical;
 use polity_govern::dependency::PolicyDependencies;
 use polity_govern::validate::{self, Operation};
-use polity_rollout::placement::ClusterExpressions as _;
 use serde_json::Value;
 
 use super::cycles::{Graph, cycles};
 use crate::findings::{Finding, Rule};
 use crate::governance::Governance;
 use crate::manifests::Manifests;
-use crate::placement::Expressions;
 
+pub(super) const UNDECODABLE: &str = "undecodable";
 const CYCLE: &str = "dependency-cycle";
 const MISSING: &str = "dependency-on-nothing";
 const CONFLICT: &str = "conflicting-compliance";
-const GROUP: &str = "unknown-mandatory-group";
+pub(super) const GROUP: &str = "unknown-mandatory-group";
 const STRATEGY: &str = "refused-strategy";
-const OFFLINE: &str = "drops-offline-clusters";
-const IGNORED: &str = "ignored-enforcement";
-const SLOTS: &str = "failures-hold-slots";
-const REFUSED: &str = "refused-object";
+pub(super) const OFFLINE: &str = "drops-offline-clusters";
+pub(super) const IGNORED: &str = "ignored-enforcement";
+pub(super) const SLOTS: &str = "failures-hold-slots";
+pub(super) const THRESHOLD: &str = "threshold-out-of-range";
+pub(super) const REFUSED: &str = "refused-object";
 const FUNCTION: &str = "unknown-function";
-const MISCONFIGURED: &str = "misconfigured-placement";
-const EXPRESSION: &str = "broken-expression";
+pub(super) const MISCONFIGURED: &str = "misconfigured-placement";
+pub(super) const EXPRESSION: &str = "broken-expression";
 
 /// The rules for those who want to know more.
 pub(super) fn rules() -> Vec<Rule> {
     [
-        ("undecodable", "A document cannot be read or does not fit its kind."),
+        (UNDECODABLE, "A document cannot be read or does not fit its kind."),
         (CYCLE, "Policies or templates wait for each other, so none of them is ever applied."),
         (MISSING, "A dependency names something that the files do not hold."),
         (CONFLICT, "Two dependencies want different states of one object."),
@@ -47,6 +41,7 @@ pub(super) fn rules() -> Vec<Rule> {
         (OFFLINE, "A placement drops clusters that are offline, and their policies are taken away."),
         (IGNORED, "A binding asks for enforcement that a progressive strategy sets aside."),
         (SLOTS, "Failures are tolerated, but a failed cluster keeps its slot for ever."),
+        (THRESHOLD, "A number of clusters is negative, or more than there are, and counts as another."),
         (MISCONFIGURED, "A placement makes no sense, so it chooses nobody."),
         (EXPRESSION, "An expression of a placement does not compile, so it chooses nobody."),
         (REFUSED, "The object would be refused when it is written."),
@@ -95,7 +90,7 @@ impl Lint<'_> {
     }
 
     /// Puts a finding where it belongs: file and line of a field of an object.
-    fn place(
+    pub(super) fn place(
         &self,
         finding: Finding,
         kind: &str,
@@ -114,7 +109,7 @@ impl Lint<'_> {
         }
     }
 
-    fn at_policy(&self, finding: Finding, policy: &Policy, path: &FieldPath) -> Finding {
+    pub(super) fn at_policy(&self, finding: Finding, policy: &Policy, path: &FieldPath) -> Finding {
         self.place(finding, "Policy", (&policy.namespace, &policy.name), path)
     }
 
@@ -291,124 +286,6 @@ impl Lint<'_> {
             .collect()
     }
 
-    fn strategy(&self, policy: &Policy) -> Vec<Finding> {
-        let Some(Ok(strategy)) = &policy.spec.rollout_strategy else {
-            return Vec::new();
-        };
-        let path = FieldPath::of("spec").child("rolloutStrategy");
-        let mut findings: Vec<Finding> = strategy
-            .mandatory_groups()
-            .iter()
-            .filter(|reference| !self.has_group(policy, reference))
-            .map(|reference| {
-                let why = format!("no bound placement has a decision group {reference}: the rollout goes on without it");
-                let mend = "name a group of decisionStrategy.groupStrategy.decisionGroups; prefer names, an index shifts";
-                self.at_policy(Finding::warning(GROUP, why).mend(mend), policy, &path)
-            })
-            .collect();
-        if let RolloutStrategy::Progressive(progressive) = strategy
-            && policy.spec.enforces()
-            && progressive.pace.progress_deadline.is_none()
-            && !matches!(
-                progressive.pace.max_failures,
-                Threshold::Count(..=0) | Threshold::Percent(0)
-            )
-            && matches!(
-                progressive.max_concurrency,
-                None | Some(Threshold::Count(..=1))
-            )
-        {
-            let why = "failures are tolerated, but without progressDeadline the first failed cluster keeps the only slot";
-            let finding = Finding::warning(SLOTS, why)
-                .mend("set progressDeadline, or maxConcurrency above 1");
-            findings.push(self.at_policy(finding, policy, &path));
-        }
-        if !matches!(strategy, RolloutStrategy::All(_)) {
-            findings.extend(self.ignored_bindings(policy));
-        }
-        findings
-    }
-
-    fn ignored_bindings(&self, policy: &Policy) -> Vec<Finding> {
-        self.bindings_of(policy)
-            .filter(|binding| binding.restricted || binding.enforces())
-            .map(|binding| {
-                let (field, what) = if binding.restricted {
-                    ("subFilter", "has no effect at all")
-                } else {
-                    ("bindingOverrides", "does not enforce anything")
-                };
-                let why = format!(
-                    "the progressive strategy of policy {} sets selective enforcement aside: this binding {what}",
-                    policy.name
-                );
-                let finding = Finding::warning(IGNORED, why)
-                    .mend("use the strategy All with this binding, or remove the binding and let the rollout decide");
-                let object = (binding.namespace.as_str(), binding.name.as_str());
-                self.place(finding, "PlacementBinding", object, &FieldPath::of(field))
-            })
-            .collect()
-    }
-
-    fn bindings_of<'p>(&'p self, policy: &'p Policy) -> impl Iterator<Item = &'p Binding> {
-        let sets: Vec<&PolicySet> = self
-            .governance
-            .hub
-            .policy_sets
-            .iter()
-            .filter(|set| set.namespace == policy.namespace && set.policies.contains(&policy.name))
-            .collect();
-        self.governance.hub.bindings.iter().filter(move |binding| {
-            binding.namespace == policy.namespace
-                && binding.subjects.iter().any(|subject| match subject.kind {
-                    SubjectKind::Policy => subject.name == policy.name,
-                    SubjectKind::PolicySet => sets.iter().any(|set| set.name == subject.name),
-                })
-        })
-    }
-
-    /// Whether some placement of the policy has the group; one that is not among the files may have it.
-    fn has_group(&self, policy: &Policy, reference: &GroupReference) -> bool {
-        let mut references = self
-            .bindings_of(policy)
-            .filter_map(|binding| binding.placement.as_ref())
-            .peekable();
-        if references.peek().is_none() {
-            return true;
-        }
-        references.any(|bound| {
-            let placements = self.governance.fleet.placements.iter();
-            let placement = placements
-                .map(|(_, placement)| placement)
-                .find(|placement| {
-                    bound.kind == PlacementKind::Placement
-                        && placement.key.name == bound.name
-                        && placement.key.namespace == policy.namespace
-                });
-            let Some(placement) = placement else {
-                return bound.kind == PlacementKind::Placement
-                    || *reference == GroupReference::Index(0);
-            };
-            // What is wrong with a placement is a finding of its own.
-            let Ok(rules) = &placement.rules else {
-                return true;
-            };
-            let mut named = rules.groups.named.iter();
-            let decided = self.governance.decided();
-            let decided = decided.get(&(policy.namespace.as_str(), bound.name.as_str()));
-            match reference {
-                GroupReference::Name(name) => named.any(|group| group.name == *name),
-                GroupReference::Index(_) => decided.is_some_and(|decisions| {
-                    decisions.groups.n_clusters() == 0
-                        || decisions
-                            .groups
-                            .iter()
-                            .any(|group| group.key.is_meant_by(reference))
-                }),
-            }
-        })
-    }
-
     /// Functions that templates call and that there are not. In admission policies braces are text.
     fn functions(&self, policy: &Policy) -> Vec<Finding> {
         let templates = FieldPath::of("spec").child("policy-templates");
@@ -427,80 +304,6 @@ impl Lint<'_> {
                     self.at_policy(finding, policy, path)
                 }));
             });
-        }
-        findings
-    }
-
-    fn offline(&self, placement: &Placement) -> Option<Finding> {
-        let is_bound = self.governance.hub.bindings.iter().any(|binding| {
-            binding.namespace == placement.key.namespace
-                && binding.placement.as_ref().is_some_and(|bound| {
-                    bound.kind == PlacementKind::Placement && bound.name == placement.key.name
-                })
-        });
-        let rules = placement.rules.as_ref().ok().filter(|_| is_bound)?;
-        let tolerates = |key: &str| {
-            rules.tolerations.iter().any(|toleration| {
-                toleration.key.as_deref().is_none_or(|found| found == key)
-                    && toleration.value == ToleratedValue::Any
-                    && toleration
-                        .effect
-                        .is_none_or(|effect| effect == TaintEffect::NoSelect)
-                    && toleration.seconds.is_none()
-            })
-        };
-        let missing: Vec<&str> = [UNREACHABLE, UNAVAILABLE]
-            .into_iter()
-            .filter(|key| !tolerates(key))
-            .collect();
-        if missing.is_empty() {
-            return None;
-        }
-        let why = "a cluster that goes offline leaves this placement: its policies are taken away, and when it is back it \
-                   starts as a new one";
-        let finding = Finding::warning(OFFLINE, why).mend(format!(
-            "add tolerations with operator Exists for {}",
-            missing.join(" and ")
-        ));
-        let path = FieldPath::of("spec").child("tolerations");
-        Some(self.at_placement(finding, placement, &path))
-    }
-
-    fn at_placement(&self, finding: Finding, placement: &Placement, path: &FieldPath) -> Finding {
-        let object = (
-            placement.key.namespace.as_str(),
-            placement.key.name.as_str(),
-        );
-        self.place(finding, "Placement", object, path)
-    }
-
-    fn misconfigured(&self, placement: &Placement) -> Option<Finding> {
-        let why = &placement.rules.as_ref().err()?.message;
-        let why = format!("the placement makes no sense and chooses nobody: {why}");
-        let finding = Finding::error(MISCONFIGURED, why)
-            .mend("mend what the message names; polity placement explain shows the rest");
-        Some(self.at_placement(finding, placement, &FieldPath::of("spec")))
-    }
-
-    fn expressions(&self, placement: &Placement) -> Vec<Finding> {
-        let language = Expressions::default();
-        let mut findings = Vec::new();
-        let predicates = placement.rules.iter().flat_map(|rules| &rules.predicates);
-        for (index, predicate) in predicates.enumerate() {
-            let path = FieldPath::of("spec").child("predicates").index(index);
-            let path = path.child("requiredClusterSelector").child("celSelector");
-            for (index, expression) in predicate.expressions.iter().enumerate() {
-                let Err(error) = language.compile(expression) else {
-                    continue;
-                };
-                let why = format!(
-                    "the expression does not compile: {error}; the placement chooses nobody"
-                );
-                let finding = Finding::error(EXPRESSION, why)
-                    .mend("mend the expression; its only variable is managedCluster");
-                let path = path.child("celExpressions").index(index);
-                findings.push(self.at_placement(finding, placement, &path));
-            }
         }
         findings
     }

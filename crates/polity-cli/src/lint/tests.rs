@@ -26,6 +26,20 @@ fn policy(name: &str, spec: &str) -> String {
     )
 }
 
+/// What the placement of the good manifests decided.
+const DECISION: &str = "---
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: PlacementDecision
+metadata:
+  name: fleet-decision-1
+  namespace: policies
+  labels:
+    cluster.open-cluster-management.io/placement: fleet
+    cluster.open-cluster-management.io/decision-group-index: '0'
+    cluster.open-cluster-management.io/decision-group-name: canary
+status: {decisions: [{clusterName: c1, reason: ''}, {clusterName: c2, reason: ''}]}
+";
+
 /// A placement with one predicate.
 fn placement(predicate: &str) -> String {
     format!(
@@ -135,6 +149,38 @@ fn each_rule_finds_its_mistake() {
             vec!["misconfigured-placement:60"],
         ),
         (policy(&"x".repeat(60), ""), vec!["refused-object:4"]),
+        (
+            good().replace(
+                "clustersPerDecisionGroup: 4",
+                "clustersPerDecisionGroup: 150%",
+            ),
+            vec!["refused-object:69"],
+        ),
+        (
+            good()
+                .replace("type: ProgressivePerGroup", "type: Progressive")
+                .replace(
+                    "progressivePerGroup:",
+                    "progressive:\n      maxConcurrency: 1000%",
+                ),
+            vec!["refused-object:36"],
+        ),
+        (
+            good()
+                .replace("type: ProgressivePerGroup", "type: Progressive")
+                .replace(
+                    "progressivePerGroup:",
+                    "progressive:\n      maxConcurrency: -1\n      maxFailures: -5",
+                ),
+            vec!["threshold-out-of-range:36", "threshold-out-of-range:37"],
+        ),
+        (
+            good().replace(
+                "progressivePerGroup:",
+                "progressivePerGroup:\n      maxFailures: 10",
+            ) + DECISION,
+            vec!["threshold-out-of-range:36"],
+        ),
         (policy("a", "  dependencies: 7\n"), vec!["undecodable:2"]),
         (String::from("a: [\n"), vec!["undecodable:1"]),
     ] {
