@@ -17,7 +17,7 @@ use crate::output::{OutputArgs, Paint, columns};
 /// Show the next step of a rollout: who gets the policy now, who waits for whom, who soaks or timed out
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity rollout plan limits -m policies/\n  polity rollout plan limits -n policies -m policies/ --at 2026-11-15T10:05:00Z\n  kubectl get policies,placementbindings,placements,placementdecisions -A -o yaml | polity rollout plan limits -m -\n\nReplicas and PlacementDecisions among the files are taken as they are; without decisions the placement is\nscheduled over the ManagedClusters among the files. Exit code 1: the rollout has failed or its strategy is refused."
+    after_help = "Examples:\n  polity rollout plan limits -m policies/\n  polity rollout plan limits -n policies -m policies/ --at 2026-11-15T10:05:00Z\n  kubectl get policies,placementbindings,placements,placementdecisions -A -o yaml | polity rollout plan limits -m -\n\nReplicas and PlacementDecisions among the files are taken as they are; without decisions the placement is scheduled over the ManagedClusters among the files.\n\nExit code 1: the rollout has failed or its strategy is refused."
 )]
 pub(super) struct PlanArgs {
     /// The root policy
@@ -96,7 +96,7 @@ impl PlanArgs {
             )
             .into());
         }
-        let now = at.unwrap_or_else(|| Clock::system().now());
+        let now = at.unwrap_or_else(|| whole_seconds(Clock::system().now()));
         let manifests = manifests.load()?;
         let mut governance = Governance::of(&manifests);
         for problem in &governance.problems {
@@ -108,6 +108,11 @@ impl PlanArgs {
         let failed = answer.refused.is_some() || answer.rollout_status.as_deref() == Some("Failed");
         Ok(if failed { Exit::Findings } else { Exit::Fine })
     }
+}
+
+/// Nobody reads further than that.
+fn whole_seconds(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn answer(

@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 10 * 1024 * 1024;
 /// Play a scripted rollout and check what is expected of it
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity rollout simulate docs/scenarios/canary.yaml\n  polity rollout simulate canary.yaml -o json\n\nA scenario names its manifests, its clusters, what happens when, and what is expected; docs/guides/try-a-rollout.md\nshows how, docs/scenarios/scenario.schema.json is for editors. Exit code 1: an expectation did not hold."
+    after_help = "Examples:\n  polity rollout simulate docs/scenarios/canary.yaml\n  polity rollout simulate canary.yaml -o json\n\nA scenario names its manifests, its clusters, what happens when, and what is expected; docs/guides/try-a-rollout.md shows how, docs/scenarios/scenario.schema.json is for editors.\n\nExit code 1: an expectation did not hold."
 )]
 pub(super) struct SimulateArgs {
     /// The scenario

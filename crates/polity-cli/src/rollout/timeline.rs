@@ -1,6 +1,6 @@
 //! A timeline on a terminal: for each moment what happened, and a line for each group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use polity_govern::simulate::{ClusterChange, Moment, Timeline};
@@ -16,22 +16,83 @@ const NAMED: usize = 6;
 /// A group of one policy: placement, index, name.
 type GroupKey = (String, String, u32, String);
 
+/// What became of a cluster; nothing where it is gone.
+type Change = (String, Option<Mark>);
+
 /// Renders a timeline.
 pub(super) fn render(timeline: &Timeline, paint: Paint) -> String {
     let mut groups: BTreeMap<GroupKey, BTreeMap<String, Mark>> = BTreeMap::new();
+    let layout = Layout::of(timeline);
     let mut text = String::new();
     for moment in &timeline.moments {
         text.push_str(&head(moment, timeline.start, paint));
         let touched = apply(&mut groups, &moment.clusters);
-        for (key, changed) in touched {
+        for (key, changes) in touched {
             if let Some(clusters) = groups.get(&key) {
-                text.push_str(&line(&key, clusters, &changed, paint));
+                text.push_str(&layout.line(&key, clusters, &changes, paint));
             }
         }
     }
     text.push_str(&verdict(timeline, paint));
     text.push_str(&format!("\n{}\n", legend(paint)));
     text
+}
+
+/// How wide the columns of the lines of groups are.
+struct Layout {
+    title: usize,
+    symbols: usize,
+}
+
+impl Layout {
+    /// Groups with more clusters than this push what follows to the right.
+    const ALIGNED: usize = 12;
+
+    fn of(timeline: &Timeline) -> Self {
+        let mut members: BTreeMap<GroupKey, BTreeSet<&str>> = BTreeMap::new();
+        for change in timeline.moments.iter().flat_map(|moment| &moment.clusters) {
+            let group = members.entry(key_of(change)).or_default();
+            group.insert(change.cluster.as_str());
+        }
+        let titles = members.keys().map(|key| title(key).chars().count());
+        let sizes = members.values().map(BTreeSet::len);
+        let aligned = sizes.filter(|size| *size <= Self::ALIGNED);
+        Self {
+            title: titles.max().unwrap_or_default(),
+            symbols: aligned.max().unwrap_or_default(),
+        }
+    }
+
+    fn line(
+        &self,
+        key: &GroupKey,
+        clusters: &BTreeMap<String, Mark>,
+        changes: &[Change],
+        paint: Paint,
+    ) -> String {
+        // Colours have letters too, so the symbols are counted by the clusters.
+        let gap = " ".repeat(self.symbols.saturating_sub(clusters.len()));
+        format!(
+            "  {:<width$}  {}{gap}  {}\n",
+            title(key),
+            drawn(clusters, paint),
+            told(changes),
+            width = self.title
+        )
+    }
+}
+
+fn key_of(change: &ClusterChange) -> GroupKey {
+    (
+        change.policy.clone(),
+        change.placement.clone(),
+        change.group_index,
+        change.group_name.clone(),
+    )
+}
+
+fn title((_, placement, index, name): &GroupKey) -> String {
+    format!("{placement} #{index} {name}").trim_end().to_owned()
 }
 
 /// What a cluster looks like.
@@ -77,11 +138,14 @@ impl Mark {
         }
     }
 
-    const fn word(self) -> &'static str {
+    /// What so many clusters do.
+    const fn word(self, n: usize) -> &'static str {
         match self {
-            Self::Waiting => "waits",
+            Self::Waiting if n == 1 => "waits",
+            Self::Waiting => "wait",
             Self::Running => "in flight",
-            Self::Soaking => "soaks",
+            Self::Soaking if n == 1 => "soaks",
+            Self::Soaking => "soak",
             Self::Done => "succeeded",
             Self::Failed => "failed",
             Self::TimedOut => "timed out",
@@ -93,8 +157,8 @@ impl Mark {
 fn apply(
     groups: &mut BTreeMap<GroupKey, BTreeMap<String, Mark>>,
     changes: &[ClusterChange],
-) -> BTreeMap<GroupKey, Vec<String>> {
-    let mut touched: BTreeMap<GroupKey, Vec<String>> = BTreeMap::new();
+) -> BTreeMap<GroupKey, Vec<Change>> {
+    let mut touched: BTreeMap<GroupKey, Vec<Change>> = BTreeMap::new();
     for change in changes {
         let name = change.cluster.to_string();
         for ((policy, ..), clusters) in groups.iter_mut() {
@@ -102,23 +166,13 @@ fn apply(
                 clusters.remove(&name);
             }
         }
-        let key = (
-            change.policy.clone(),
-            change.placement.clone(),
-            change.group_index,
-            change.group_name.clone(),
-        );
-        let told = match Mark::of(change) {
-            Some(mark) => {
-                groups
-                    .entry(key.clone())
-                    .or_default()
-                    .insert(name.clone(), mark);
-                format!("{name} {}", mark.word())
-            }
-            None => format!("{name} gone"),
-        };
-        touched.entry(key).or_default().push(told);
+        let key = key_of(change);
+        let mark = Mark::of(change);
+        if let Some(mark) = mark {
+            let clusters = groups.entry(key.clone()).or_default();
+            clusters.insert(name.clone(), mark);
+        }
+        touched.entry(key).or_default().push((name, mark));
     }
     groups.retain(|key, clusters| !clusters.is_empty() || touched.contains_key(key));
     touched
@@ -154,36 +208,35 @@ fn head(moment: &Moment, start: Timestamp, paint: Paint) -> String {
     text
 }
 
-fn line(
-    key: &GroupKey,
-    clusters: &BTreeMap<String, Mark>,
-    changed: &[String],
-    paint: Paint,
-) -> String {
-    let (_, placement, index, name) = key;
-    let title = format!("{placement} #{index} {name}");
-    let drawn = if clusters.len() <= DRAWN {
-        clusters
-            .values()
-            .map(|mark| mark.symbol(paint))
-            .collect::<String>()
-    } else {
-        let counted = Mark::ALL.into_iter().map(|mark| {
-            (
-                mark,
-                clusters.values().filter(|found| **found == mark).count(),
-            )
-        });
-        let counts = counted
-            .filter(|(_, n)| *n > 0)
-            .map(|(mark, n)| format!("{}{n}", mark.symbol(paint)));
-        counts.collect::<Vec<_>>().join(" ")
-    };
-    let told = match changed.len() {
-        n if n > NAMED => format!("{n} clusters"),
-        _ => changed.join(", "),
-    };
-    format!("  {:<24} {drawn}   {told}\n", title.trim_end())
+/// A symbol for each cluster, or a number for each symbol.
+fn drawn(clusters: &BTreeMap<String, Mark>, paint: Paint) -> String {
+    if clusters.len() <= DRAWN {
+        return clusters.values().map(|mark| mark.symbol(paint)).collect();
+    }
+    let counted = Mark::ALL.into_iter().filter_map(|mark| {
+        let n = clusters.values().filter(|found| **found == mark).count();
+        (n > 0).then(|| format!("{}{n}", mark.symbol(paint)))
+    });
+    counted.collect::<Vec<_>>().join(" ")
+}
+
+/// Who changed, by what became of them: `a, b succeeded; c in flight`.
+fn told(changes: &[Change]) -> String {
+    let mut by_mark: BTreeMap<Option<Mark>, Vec<&str>> = BTreeMap::new();
+    for (name, mark) in changes {
+        by_mark.entry(*mark).or_default().push(name);
+    }
+    let parts = by_mark.iter().rev().map(|(mark, names)| {
+        let who = match names.len() {
+            n if n > NAMED => format!("{n} clusters"),
+            _ => names.join(", "),
+        };
+        match mark {
+            Some(mark) => format!("{who} {}", mark.word(names.len())),
+            None => format!("{who} gone"),
+        }
+    });
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 fn verdict(timeline: &Timeline, paint: Paint) -> String {
@@ -196,24 +249,33 @@ fn verdict(timeline: &Timeline, paint: Paint) -> String {
             broken.index,
             broken.message
         ),
-        None => format!(
-            "\n{} {} expectations held from {} to {}\n",
-            paint.good("✓"),
-            timeline.n_expectations,
-            timeline.start,
-            timeline.end
-        ),
+        None => {
+            let n = timeline.n_expectations;
+            let expectations = if n == 1 {
+                "expectation"
+            } else {
+                "expectations"
+            };
+            let (start, end) = (timeline.start, timeline.end);
+            let tick = paint.good("✓");
+            format!("\n{tick} {n} {expectations} held from {start} to {end}\n")
+        }
     }
 }
 
+/// How long after the start, without units that say nothing: `+1h`, not `+1h0m0s`.
 fn offset(at: Timestamp, start: Timestamp) -> String {
-    format!(
-        "+{}",
-        polity_core::duration::print(at.duration_since(start))
-    )
+    let text = polity_core::duration::print(at.duration_since(start));
+    let short = text
+        .strip_suffix("m0s")
+        .map(|rest| match rest.strip_suffix("h0") {
+            Some(hours) => format!("{hours}h"),
+            None => format!("{rest}m"),
+        });
+    format!("+{}", short.unwrap_or(text))
 }
 
 fn legend(paint: Paint) -> String {
-    let all = Mark::ALL.map(|mark| format!("{} {}", mark.symbol(paint), mark.word()));
+    let all = Mark::ALL.map(|mark| format!("{} {}", mark.symbol(paint), mark.word(1)));
     all.join("  ")
 }

@@ -91,6 +91,33 @@ status: {decisions: [{clusterName: elsewhere, reason: \"\"}]}
     assert_eq!(clusters, ["elsewhere"]);
 }
 
+/// Section 3.12: what an older kind decided is one group without a name.
+#[test]
+fn a_placement_rule_is_one_group() {
+    let rule = "
+---
+apiVersion: apps.open-cluster-management.io/v1
+kind: PlacementRule
+metadata: {name: old, namespace: policies}
+spec: {}
+status: {decisions: [{clusterName: b, clusterNamespace: b}, {clusterName: a, clusterNamespace: a}]}
+";
+    let mut manifests = manifests(rule);
+    let bindings = manifests.documents.iter_mut();
+    for binding in bindings.filter(|document| document.kind.kind == "PlacementBinding") {
+        binding.object["placementRef"] = serde_json::json!({
+            "apiGroup": "apps.open-cluster-management.io", "kind": "PlacementRule", "name": "old"
+        });
+    }
+    let answer = plan_of(&manifests, "limits").unwrap();
+    let rows: Vec<String> = answer
+        .clusters
+        .iter()
+        .map(|row| format!("{} {} {}", row.cluster, row.group, row.turn))
+        .collect();
+    assert_eq!(rows, ["a #0 is handed out now", "b #0 is handed out now"]);
+}
+
 #[test]
 fn a_policy_that_is_not_there() {
     let error = plan_of(&manifests(""), "nope").unwrap_err();
