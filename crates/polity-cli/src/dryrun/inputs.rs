@@ -19,8 +19,12 @@ pub(super) fn load(inputs: &[PathBuf]) -> anyhow::Result<Manifests> {
             files.push(input.clone());
         }
     }
-    if inputs.is_empty() && !std::io::stdin().is_terminal() {
-        files.push(PathBuf::from("-"));
+    if inputs.is_empty() {
+        if std::io::stdin().is_terminal() {
+            eprintln!("hint: no files were named, so the cluster is taken for an empty one");
+        } else {
+            files.push(PathBuf::from("-"));
+        }
     }
     let mut seen = std::collections::BTreeSet::new();
     files.retain(|file| seen.insert(file.clone()));

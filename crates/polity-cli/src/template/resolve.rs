@@ -34,8 +34,7 @@ use crate::manifests::{Document, Manifests};
   # Any text with templates
   polity template resolve notes.txt --resources cluster/
 
-Without --cluster-name hub templates are left as they are. Lookups of hub templates are limited to the
-namespace of the policy, unless it names a service account in spec.hubTemplateOptions.")]
+Without --cluster-name hub templates are left as they are. Lookups of hub templates are limited to the namespace of the policy, unless it names a service account in spec.hubTemplateOptions.")]
 pub(super) struct ResolveArgs {
     /// A Policy, ConfigurationPolicy, OperatorPolicy or any text; `-` is standard input
     #[arg(value_name = "FILE|-")]
@@ -149,8 +148,11 @@ impl Resolution {
     /// A file of policies, or any other text.
     fn text(&self, name: &str, text: &str, json: bool) -> anyhow::Result<String> {
         let manifests = Manifests::from_text(name, text);
-        let are_policies = manifests.problems.is_empty() && !manifests.documents.is_empty();
+        let are_policies = !manifests.documents.is_empty();
         let values = if are_policies {
+            if let Some(problem) = manifests.problems.first() {
+                anyhow::bail!("{problem}");
+            }
             let documents = manifests.documents.iter();
             documents
                 .map(|document| {
@@ -203,7 +205,7 @@ impl Resolution {
             None => {
                 if has_hub_templates(object) {
                     eprintln!(
-                        "hint: hub templates are left as they are; --cluster-name resolves them"
+                        "hint: hub templates, and the others of the same definition, are left as they are; --cluster-name resolves them"
                     );
                 }
                 object.clone()
@@ -271,6 +273,9 @@ impl Resolution {
             selector: "",
         };
         let cluster = self.hub.get(&query, cluster_name)?;
+        if cluster.is_none() {
+            eprintln!("warning: the hub has no ManagedCluster {cluster_name}, so it has no labels");
+        }
         Ok(cluster
             .map(|cluster| texts(&cluster["metadata"]["labels"]))
             .unwrap_or_default())
