@@ -2,6 +2,7 @@
 //!
 //! - [`Modules`] turns references into loaded modules: fetched once, compiled once, taken up from the local store
 //!   in milliseconds the next time.
+//! - [`SharedCache`] keeps modules and their native code where all replicas of a server find them, signed.
 //! - [`HostServices`] answers the host calls of guests: registries, names, certificates, the cluster. Lists of
 //!   objects come from stores that watches keep up to date ([`Cluster`]).
 //!
@@ -12,9 +13,14 @@ mod kubernetes;
 mod modules;
 mod protocol;
 mod services;
+mod shared_cache;
 mod words;
 
 pub use kubernetes::{Cluster, ClusterError, ClusterLimits};
 pub use modules::{LoadOptions, LoadProgress, LoadedModules, ModuleError, Modules, module_of};
 pub use protocol::{ProtocolError, protocol_version};
 pub use services::{HostServices, ServicesOptions};
+pub use shared_cache::{
+    AbsentReason, CacheBuild, CacheError, CacheIdentity, Collected, Demand, Lookup, ModuleFacts,
+    Reference, SharedCache, SignerError, SignerFiles, SignerTexts,
+};

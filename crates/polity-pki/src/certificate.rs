@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use aws_lc_rs::digest;
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -89,6 +90,7 @@ pub struct Certificate {
     not_after: Timestamp,
     serial: Vec<u8>,
     is_ca: bool,
+    signs_code: bool,
     common_name: Option<String>,
     organizations: Vec<String>,
     dns_names: Vec<String>,
@@ -127,6 +129,7 @@ impl Certificate {
             not_after: timestamp(parsed.validity().not_after.timestamp()),
             serial: parsed.tbs_certificate.raw_serial().to_vec(),
             is_ca: parsed.is_ca(),
+            signs_code: signs_code(&parsed),
             // Where a subject names itself twice the last one counts, as in Go.
             common_name: values(parsed.subject().iter_common_name()).pop(),
             organizations: values(parsed.subject().iter_organization()),
@@ -164,6 +167,16 @@ impl Certificate {
     /// Whether the certificate may sign others.
     pub fn is_ca(&self) -> bool {
         self.is_ca
+    }
+
+    /// Whether its extended key usage is to sign code.
+    pub fn signs_code(&self) -> bool {
+        self.signs_code
+    }
+
+    /// The SHA-256 of the certificate, in hexadecimal digits: what people and files call it by.
+    pub fn fingerprint(&self) -> String {
+        hex(digest::digest(&digest::SHA256, &self.der).as_ref())
     }
 
     /// The DNS names it stands for.
@@ -293,6 +306,12 @@ fn values<'a>(attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -
         .collect()
 }
 
+/// An extended key usage that cannot be read allows nothing.
+fn signs_code(certificate: &X509Certificate<'_>) -> bool {
+    let usage = certificate.extended_key_usage().ok().flatten();
+    usage.is_some_and(|usage| usage.value.code_signing)
+}
+
 fn alternative_names(certificate: &X509Certificate<'_>) -> (Vec<String>, Vec<IpAddr>, Vec<String>) {
     let (mut dns_names, mut ip_addresses, mut uris) = (Vec::new(), Vec::new(), Vec::new());
     let Ok(Some(extension)) = certificate.subject_alternative_name() else {
@@ -314,4 +333,13 @@ fn ip_address(octets: &[u8]) -> Option<IpAddr> {
         .map(IpAddr::from)
         .or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from))
         .ok()
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        hex.push_str(&format!("{byte:02x}"));
+    }
+    hex
 }

@@ -1,9 +1,10 @@
 //! Our certificate authorities, the leaves they sign, their rotation, and the checks of both.
 //!
 //! An [`Authority`] signs server and client leaves; a [`Certificate`] is somebody's certificate
-//! read once into the facts we ask about; a [`TokenKey`] signs service-account tokens. Time is
-//! always an argument. An [`Order`] is a certificate as others want it: any names, any life, any
-//! signer. Private keys never show themselves in `Debug` output.
+//! read once into the facts we ask about; a [`TokenKey`] signs service-account tokens; a
+//! [`BlobSigner`] signs files that lie where others can write, and a [`BlobTrust`] says which of
+//! them are ours. An [`Order`] is a certificate as others want it: any names, any life, any signer.
+//! Time is always an argument. Private keys never show themselves in `Debug` output.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,6 +25,7 @@
 //! ```
 
 mod authority;
+mod blob;
 mod certificate;
 mod der;
 mod key;
@@ -32,6 +34,9 @@ mod pem;
 mod token;
 
 pub use authority::{Authority, AuthorityError, Issued, ServerNames};
+pub use blob::{
+    BlobKind, BlobPredicate, BlobRefusal, BlobSigner, BlobTrust, SignError, SignedBlob, SignerError,
+};
 pub use certificate::{Certificate, CheckError, ClientIdentity, ParseError};
 pub use key::{KeyError, KeyKind, PrivateKey};
 pub use order::{Order, Signer};

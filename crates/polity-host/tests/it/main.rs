@@ -5,6 +5,7 @@
 mod cluster;
 mod modules;
 mod services;
+mod shared_cache;
 
 use polity_fetch::{Credentials, Fetcher, Limits, LocalStore, Sources};
 use tempfile::TempDir;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
+mod blobs;
 mod checks;
 mod handshake;
 mod keys;

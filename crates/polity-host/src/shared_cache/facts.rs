@@ -1,0 +1,126 @@
+//! Whose cache it is, which build runs here, and which module is meant.
+
+use polity_fetch::{Digest, ModuleUri};
+use polity_pki::{BlobKind, BlobPredicate};
+
+use super::layout::Form;
+
+/// Whose cache it is. Nobody else's signature counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheIdentity {
+    /// The namespace of the policy server.
+    pub namespace: String,
+    /// Its name.
+    pub server: String,
+}
+
+impl CacheIdentity {
+    /// The name in the certificate that signs this server's files.
+    pub fn uri(&self) -> String {
+        let Self { namespace, server } = self;
+        format!("kubewarden://{namespace}/policy-server/{server}/cache")
+    }
+}
+
+/// Which build runs here: native code of another one is of no use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheBuild {
+    server_version: String,
+    compat_hash: String,
+    target: String,
+}
+
+impl CacheBuild {
+    /// The build of a server version whose engine says this about what its code depends on
+    /// ([`polity_wasm::Engine::compatibility`]). Both go into file names: what has no place in one becomes `_`.
+    pub fn new(server_version: &str, compatibility: &str) -> Self {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-');
+        let replaced = server_version.chars().take(64);
+        let mut compat_hash = Digest::of(compatibility.as_bytes()).hex();
+        compat_hash.truncate(8);
+        Self {
+            server_version: replaced.map(|c| if fits(c) { c } else { '_' }).collect(),
+            compat_hash,
+            target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        }
+    }
+
+    pub(super) fn server_version(&self) -> &str {
+        &self.server_version
+    }
+
+    /// The form of native code that this build can run.
+    pub(super) fn optimized(&self) -> Form<'_> {
+        Form::Optimized {
+            server_version: &self.server_version,
+            compat_hash: &self.compat_hash,
+        }
+    }
+
+    /// Whether a file was made by a build like this one.
+    pub(super) fn made(&self, predicate: &BlobPredicate) -> bool {
+        predicate.server_version == self.server_version
+            && predicate.compat_hash == self.compat_hash
+            && predicate.target == self.target
+    }
+}
+
+/// A module as the status of its revision knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleFacts {
+    /// Where it comes from.
+    pub uri: ModuleUri,
+    /// The content that is meant.
+    pub digest: Digest,
+    /// The manifest it was pulled by; none for what has no manifest.
+    pub manifest_digest: Option<Digest>,
+    /// The SHA-256 of the verification config in force; empty without one.
+    pub verification: String,
+}
+
+impl ModuleFacts {
+    /// What is signed about a file of this module.
+    pub(super) fn predicate(&self, kind: BlobKind, build: &CacheBuild) -> BlobPredicate {
+        BlobPredicate {
+            uri: self.uri.to_string(),
+            original_digest: self.digest.to_string(),
+            manifest_digest: self.manifest_digest.map(|digest| digest.to_string()),
+            verification: self.verification.clone(),
+            kind,
+            server_version: build.server_version.clone(),
+            compat_hash: build.compat_hash.clone(),
+            target: build.target.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_in_the_certificate_is_that_of_the_server() {
+        let identity = CacheIdentity {
+            namespace: "kubewarden".to_owned(),
+            server: "default".to_owned(),
+        };
+        assert_eq!(
+            identity.uri(),
+            "kubewarden://kubewarden/policy-server/default/cache"
+        );
+    }
+
+    #[test]
+    fn a_build_always_makes_a_file_name() {
+        for (version, expected) in [
+            ("1.2.3-rc.1+5", "1.2.3-rc.1+5"),
+            ("../../x", ".._.._x"),
+            ("", ""),
+        ] {
+            let build = CacheBuild::new(version, "engine");
+            assert_eq!(build.server_version(), expected);
+            let name = build.optimized().file_name();
+            assert_eq!(Form::of_name(&name), Some(build.optimized()));
+        }
+    }
+}
