@@ -17,6 +17,7 @@ mod refusal;
 mod reload;
 mod reply;
 mod route;
+mod span;
 mod standalone;
 mod table;
 mod time_limit;

@@ -26,16 +26,16 @@ impl ServerMetrics {
     pub fn new(meter: &Meter) -> Self {
         Self {
             evaluations: meter
-                .u64_counter("kubewarden_policy_evaluations")
+                .u64_counter("kubewarden_policy_evaluations_total")
                 .with_description("Policy evaluations, and policies that could not be initialised.")
                 .build(),
             latency: meter
-                .u64_histogram("kubewarden_policy_evaluation_latency")
+                .u64_histogram("kubewarden_policy_evaluation_latency_milliseconds")
                 .with_unit("ms")
                 .with_description("Time to a verdict, in whole milliseconds.")
                 .build(),
             queue: meter
-                .f64_histogram("polity_evaluation_queue")
+                .f64_histogram("polity_evaluation_queue_seconds")
                 .with_unit("s")
                 .with_description("Time that requests waited for an evaluation to start.")
                 .with_boundaries(vec![
@@ -43,7 +43,7 @@ impl ServerMetrics {
                 ])
                 .build(),
             shed: meter
-                .u64_counter("polity_requests_shed")
+                .u64_counter("polity_requests_shed_total")
                 .with_description("Requests answered 503 because there was no room or no time.")
                 .build(),
             loaded: meter
@@ -51,7 +51,7 @@ impl ServerMetrics {
                 .with_description("Policies in the table, by whether they are ready.")
                 .build(),
             reloads: meter
-                .u64_counter("polity_policy_reloads")
+                .u64_counter("polity_policy_reloads_total")
                 .with_description("Times that the policies were read again, by outcome.")
                 .build(),
         }

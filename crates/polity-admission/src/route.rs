@@ -13,17 +13,6 @@ pub(crate) enum Asked {
     Raw,
 }
 
-impl Asked {
-    /// The word in the path.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Validate => "validate",
-            Self::Audit => "audit",
-            Self::Raw => "validate_raw",
-        }
-    }
-}
-
 /// A path that leads to a policy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Route<'a> {

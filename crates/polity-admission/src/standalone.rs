@@ -20,7 +20,7 @@ use polity_runtime::admin::{self, Readiness};
 use polity_runtime::args::ClientArgs;
 use polity_runtime::changes::ReloadTiming;
 use polity_runtime::client::{self, ConnectError};
-use polity_runtime::metrics::{Metrics, MetricsError};
+use polity_runtime::metrics::Metrics;
 use polity_runtime::serve::{BindError, Limits, Server};
 use polity_runtime::shutdown::{self, TaskEnd};
 use polity_runtime::tls::{self, ServerTls, TlsError, TlsFiles};
@@ -72,6 +72,8 @@ pub struct StandaloneOptions {
     pub continue_on_errors: bool,
     /// How long to go on serving after the order to stop, while callers learn of it.
     pub shutdown_delay: Duration,
+    /// Where things are counted.
+    pub metrics: Metrics,
     /// What time it is.
     pub clock: Clock,
 }
@@ -153,9 +155,6 @@ pub enum StandaloneError {
     /// The Wasm engine cannot be made.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Metrics cannot be set up.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
     /// Signals cannot be heard.
     #[error("listening to signals")]
     Signals(#[source] std::io::Error),
@@ -246,6 +245,7 @@ async fn start(
         limits,
         continue_on_errors,
         shutdown_delay,
+        metrics,
         clock,
     } = options;
     let text = read(&path).await?;
@@ -255,7 +255,6 @@ async fn start(
         ..Limits::default()
     });
     let server = follow_certificate(server, tls, &serving, &clock).await?;
-    let metrics = Metrics::new()?;
     let readiness = Readiness::new();
     let part = readiness.part("policies", "loading");
     let admin_server = Server::bind(readiness_listen).await?;

@@ -21,9 +21,9 @@ use polity_eval::{
     AdmissionRequest, AdmissionResponse, AdmissionReview, Deadline, Environment, Evaluation,
     Origin, Policy, RawReview, ReviewError,
 };
-use polity_runtime::Clock;
+use polity_runtime::{Clock, env};
 use tower::Service;
-use tracing::{error, info};
+use tracing::{Instrument as _, error};
 
 use crate::body::BodyBudget;
 use crate::fair::FairLimits;
@@ -31,6 +31,7 @@ use crate::metrics::ServerMetrics;
 use crate::refusal::Refusal;
 use crate::reply::{self, Reply};
 use crate::route::{Asked, Route};
+use crate::span;
 use crate::table::{Generation, NotServed, PolicyTable, Served};
 use crate::time_limit;
 use crate::turnstile::Turnstile;
@@ -83,6 +84,7 @@ struct Inner {
     time: Option<Duration>,
     metrics: ServerMetrics,
     clock: Clock,
+    host: String,
     id_prefix: i64,
     n_requests: AtomicU64,
 }
@@ -92,7 +94,7 @@ struct Inner {
     clippy::large_enum_variant,
     reason = "one for each request, on its stack; a box would be an allocation more"
 )]
-enum Review<'a> {
+pub(crate) enum Review<'a> {
     Admission(AdmissionReview<'a>),
     Raw(RawReview<'a>),
 }
@@ -114,6 +116,7 @@ impl Webhook {
             bodies: BodyBudget::new(limits.body, limits.bodies),
             time: limits.time,
             metrics,
+            host: env::host_name(),
             id_prefix: clock.now().as_microsecond(),
             clock,
             n_requests: AtomicU64::new(0),
@@ -164,15 +167,18 @@ impl Inner {
         let review = Review::parse(route.asked, &body.bytes)?;
         let served = self.find(route)?;
 
+        let span = span::open(route.asked, &self.host, &served.id, &review);
         let started = self.clock.moment();
         let evaluation = self
             .evaluate(&served, route.asked, &review, deadline)
+            .instrument(span.clone())
             .await?;
         let took = self.clock.moment().since(started);
 
         self.metrics
             .judged(&served, route.asked, review.request(), &evaluation, took);
-        log(route.asked, &served, &review, &evaluation, took, request_id);
+        let request_id = request_id.to_str().unwrap_or_default();
+        span::close(&span, &evaluation, took, request_id);
         Ok(reply::review(match review {
             Review::Admission(_) => evaluation.response.to_review(),
             Review::Raw(_) => evaluation.response.to_raw_review(),
@@ -322,51 +328,6 @@ fn is_json(headers: &HeaderMap) -> bool {
             .get(subtype.len() - 5..)
             .is_some_and(|suffix| suffix.eq_ignore_ascii_case("+json"));
     kind.eq_ignore_ascii_case("application") && (subtype.eq_ignore_ascii_case("json") || has_suffix)
-}
-
-/// The one line of a request.
-fn log(
-    asked: Asked,
-    served: &Served,
-    review: &Review<'_>,
-    evaluation: &Evaluation,
-    took: Duration,
-    request_id: &HeaderValue,
-) {
-    let response = &evaluation.response;
-    let took_ms = took.as_micros() as f64 / 1e3;
-    let (code, message) = (evaluation.error_code, response.message());
-    let request_id = request_id.to_str().unwrap_or_default();
-    match review {
-        Review::Admission(AdmissionReview { request }) => info!(
-            route = asked.word(),
-            policy_id = %served.id,
-            request_id,
-            request_uid = %request.uid,
-            operation = %request.operation,
-            kind = %request.kind.kind,
-            namespace = request.namespace.as_deref(),
-            name = request.name.as_deref(),
-            allowed = response.allowed,
-            mutated = evaluation.mutated,
-            response_code = code,
-            response_message = message,
-            took_ms,
-            "request judged"
-        ),
-        Review::Raw(review) => info!(
-            route = asked.word(),
-            policy_id = %served.id,
-            request_id,
-            request_uid = %review.uid(),
-            allowed = response.allowed,
-            mutated = evaluation.mutated,
-            response_code = code,
-            response_message = message,
-            took_ms,
-            "request judged"
-        ),
-    }
 }
 
 impl<B> Service<Request<B>> for Webhook

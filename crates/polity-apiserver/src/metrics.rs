@@ -22,7 +22,7 @@ impl RequestMetrics {
     pub fn new(meter: &Meter, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self {
             total: meter
-                .u64_counter("apiserver_request")
+                .u64_counter("apiserver_request_total")
                 .with_description("Requests by verb, group, resource, subresource and code.")
                 .build(),
             duration: meter

@@ -183,7 +183,7 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         metrics
             .meter("test")
-            .u64_counter("test_things")
+            .u64_counter("test_things_total")
             .build()
             .add(1, &[]);
         let router = router(Readiness::new(), metrics);

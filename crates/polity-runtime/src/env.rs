@@ -168,8 +168,13 @@ variables! {
     CACHE_STORAGE_CLASS = "POLITY_CACHE_STORAGE_CLASS";
     /// How much is logged: a level, or filter directives (`--log-level`).
     LOG_LEVEL = "KUBEWARDEN_LOG_LEVEL";
-    /// How log lines look: text or json (`--log-fmt`).
+    /// How log lines look: text, json, or otlp for text and traces to a collector (`--log-fmt`).
     LOG_FMT = "KUBEWARDEN_LOG_FMT";
+    /// The collector that metrics (`--enable-metrics`) and traces (`--log-fmt otlp`) are pushed to by OTLP; its
+    /// relatives of the same prefix are heeded too.
+    OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    /// The name of this host, for traces.
+    HOSTNAME = "HOSTNAME";
     /// No colours when set to anything, see no-color.org.
     NO_COLOR = "NO_COLOR";
     /// The base of the user's data directory, see the XDG base directory specification.
@@ -183,6 +188,14 @@ variables! {
 /// Whether the user wants no colours anywhere.
 pub fn no_color() -> bool {
     read(NO_COLOR).is_some()
+}
+
+/// What this host calls itself, as far as it is told.
+pub fn host_name() -> String {
+    read(HOSTNAME).map_or_else(
+        || "unknown".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// The value of a variable that has no flag; an empty one counts as not set.

@@ -1,5 +1,5 @@
 //! The shell kit every process stands on: client, argument groups, admin port, logs, metrics,
-//! TLS reload, clock, leases, guarded writes, shutdown.
+//! telemetry, TLS reload, clock, leases, guarded writes, shutdown.
 //!
 //! Everything that is process-wide lives here and nowhere else: the environment ([`mod@env`]), the
 //! clock ([`clock`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
@@ -20,6 +20,7 @@ mod random;
 pub mod retry;
 pub mod serve;
 pub mod shutdown;
+pub mod telemetry;
 pub mod tls;
 pub mod write;
 

@@ -1,14 +1,18 @@
-//! Logs: `tracing` lines on stderr, as text for people or JSON for machines.
+//! Logs: `tracing` lines on stderr, as text for people or JSON for machines, and spans for a collector of traces.
 
 use std::io::IsTerminal;
 use std::str::FromStr;
 
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::env;
+use crate::telemetry::{self, TelemetryError};
 
 /// How much is logged, and how it looks.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -49,7 +53,7 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-    /// Text; exporting traces is not there yet, and a warning says so.
+    /// Text, and traces are pushed by OTLP.
     Otlp,
 }
 
@@ -110,25 +114,54 @@ impl LogFilter {
     }
 }
 
-/// Somebody else has set up logging in this process.
+/// Why there are no logs.
 #[derive(Debug, thiserror::Error)]
-#[error("logging is already set up")]
-pub struct AlreadyInitialised(#[source] tracing_subscriber::util::TryInitError);
+pub enum LogError {
+    /// Somebody else has set up logging in this process.
+    #[error("logging is already set up")]
+    AlreadyInitialised(#[source] tracing_subscriber::util::TryInitError),
+    /// Traces cannot be pushed.
+    #[error("--log-fmt otlp")]
+    Traces(#[from] TelemetryError),
+}
+
+/// Logging that was set up. [Finished](Self::finish), it leaves nothing undelivered.
+#[derive(Debug)]
+#[must_use = "spans that were not pushed yet are lost without a finish"]
+pub struct Logging(Option<SdkTracerProvider>);
+
+impl Logging {
+    /// Pushes the spans that were not pushed yet. Blocks while the collector takes them, and needs the runtime that
+    /// it was set up in.
+    pub fn finish(self) {
+        if let Some(Err(error)) = self.0.map(|provider| provider.shutdown()) {
+            tracing::warn!(%error, "the last traces were not delivered");
+        }
+    }
+}
 
 impl LogArgs {
     /// Sets up logging to stderr for the whole process, once. Colours only on a terminal, and
-    /// never with `NO_COLOR`.
-    pub fn init(&self) -> Result<(), AlreadyInitialised> {
+    /// never with `NO_COLOR`. Pushing traces, under the name of `service`, needs a runtime around it.
+    pub fn init(&self, service: &'static str) -> Result<Logging, LogError> {
         let colours = std::io::stderr().is_terminal() && !env::no_color() && !self.log_no_color;
-        let subscriber = self.subscriber(colours, std::io::stderr);
-        subscriber.try_init().map_err(AlreadyInitialised)?;
-        if self.log_fmt == LogFormat::Otlp {
-            tracing::warn!("traces are not exported yet: logging as text");
-        }
-        Ok(())
+        let provider = match self.log_fmt {
+            LogFormat::Otlp => Some(telemetry::traces(service)?),
+            LogFormat::Text | LogFormat::Json => None,
+        };
+        let subscriber = self.subscriber(provider.as_ref(), colours, std::io::stderr);
+        subscriber
+            .try_init()
+            .map_err(LogError::AlreadyInitialised)?;
+        Ok(Logging(provider))
     }
 
-    fn subscriber<W>(&self, colours: bool, writer: W) -> Box<dyn tracing::Subscriber + Send + Sync>
+    fn subscriber<W>(
+        &self,
+        traces: Option<&SdkTracerProvider>,
+        colours: bool,
+        writer: W,
+    ) -> Box<dyn tracing::Subscriber + Send + Sync>
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
@@ -138,7 +171,13 @@ impl LogArgs {
             .with_writer(writer)
             .with_ansi(colours);
         match self.log_fmt {
-            LogFormat::Text | LogFormat::Otlp => Box::new(builder.finish()),
+            LogFormat::Text | LogFormat::Otlp => {
+                let spans = traces.map(|provider| {
+                    let tracer = provider.tracer(env!("CARGO_PKG_NAME"));
+                    tracing_opentelemetry::layer().with_tracer(tracer)
+                });
+                Box::new(builder.finish().with(spans))
+            }
             LogFormat::Json => Box::new(builder.json().finish()),
         }
     }
@@ -174,7 +213,7 @@ mod tests {
             log_fmt,
             log_no_color: false,
         };
-        let subscriber = args.subscriber(colours, move || writer.clone());
+        let subscriber = args.subscriber(None, colours, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!("skipped");
             tracing::debug!(target: "h2::codec", "a frame");

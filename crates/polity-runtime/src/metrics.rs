@@ -1,11 +1,13 @@
-//! Metrics: OpenTelemetry instruments, read by Prometheus as text.
+//! Metrics: OpenTelemetry instruments, read by Prometheus as text and, where asked for, pushed by OTLP.
 //!
-//! Each component takes a meter of its own and makes its instruments from it; counters get
-//! `_total`, and units become suffixes (`s` is `_seconds`), as Prometheus wants.
+//! Each component takes a meter of its own and makes its instruments from it. Instruments are called what
+//! dashboards call them (`…_total`, `…_seconds`), so that both ways show the same names.
 
 use opentelemetry::metrics::{Meter, MeterProvider};
-use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::metrics::{MeterProviderBuilder, SdkMeterProvider};
 use prometheus::{Registry, TextEncoder};
+
+use crate::telemetry::{self, TelemetryError};
 
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -16,6 +18,9 @@ pub enum MetricsError {
     /// The reader could not be registered.
     #[error("setting up metrics")]
     Setup(#[source] opentelemetry_sdk::error::OTelSdkError),
+    /// They cannot be pushed.
+    #[error(transparent)]
+    Push(#[from] TelemetryError),
     /// The text could not be made.
     #[error("rendering metrics")]
     Render(#[source] prometheus::Error),
@@ -29,18 +34,43 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// An empty set.
+    /// An empty set, to be read by whoever asks.
     pub fn new() -> Result<Self, MetricsError> {
+        Self::build(|provider| provider)
+    }
+
+    /// An empty set that is also pushed to a collector under a service's name. Needs a runtime around it.
+    pub fn pushed(service: &'static str) -> Result<Self, MetricsError> {
+        let reader = telemetry::metrics()?;
+        Self::build(|provider| {
+            provider
+                .with_resource(telemetry::resource(service))
+                .with_reader(reader)
+        })
+    }
+
+    fn build(
+        finish: impl FnOnce(MeterProviderBuilder) -> MeterProviderBuilder,
+    ) -> Result<Self, MetricsError> {
         let registry = Registry::new();
         let reader = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .without_target_info()
             // The component is in the instrument's name already.
             .scope_info_enabled(false)
+            .without_units()
+            .without_counter_suffixes()
             .build()
             .map_err(MetricsError::Setup)?;
-        let provider = SdkMeterProvider::builder().with_reader(reader).build();
+        let provider = finish(SdkMeterProvider::builder().with_reader(reader)).build();
         Ok(Self { registry, provider })
+    }
+
+    /// Pushes what was not pushed yet, and no more after it. Blocks while the collector takes it.
+    pub fn finish(&self) {
+        if let Err(error) = self.provider.shutdown() {
+            tracing::warn!(%error, "the last metrics were not delivered");
+        }
     }
 
     /// The meter of a component, which makes its instruments.
@@ -67,11 +97,11 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let meter = metrics.meter("apiserver");
         let requests = meter
-            .u64_counter("apiserver_request")
+            .u64_counter("apiserver_request_total")
             .with_description("Requests.")
             .build();
         let latency = meter
-            .f64_histogram("apiserver_request_duration")
+            .f64_histogram("apiserver_request_duration_seconds")
             .with_unit("s")
             .with_boundaries(vec![0.1, 1.0])
             .build();
@@ -111,7 +141,10 @@ mod tests {
     #[test]
     fn sets_are_apart() {
         let (one, other) = (Metrics::new().unwrap(), Metrics::new().unwrap());
-        one.meter("a").u64_counter("a_things").build().add(1, &[]);
+        one.meter("a")
+            .u64_counter("a_things_total")
+            .build()
+            .add(1, &[]);
         assert!(one.render().unwrap().contains("a_things_total 1"));
         assert_eq!(other.render().unwrap(), "");
     }

@@ -154,8 +154,12 @@ fn serve(
     logs: &LogArgs,
     future: impl Future<Output = anyhow::Result<Exit>>,
 ) -> anyhow::Result<Exit> {
-    logs.init()?;
-    block_on(future)
+    block_on(async {
+        let logging = logs.init("polity")?;
+        let outcome = future.await;
+        logging.finish();
+        outcome
+    })
 }
 
 fn block_on(future: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {

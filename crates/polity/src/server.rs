@@ -16,10 +16,13 @@ use polity_admission::{
 use polity_cli::exit::Exit;
 use polity_runtime::args::{ByteSize, ClientArgs, HumanDuration, TlsArgs};
 use polity_runtime::logs::LogArgs;
+use polity_runtime::metrics::{Metrics, MetricsError};
 use polity_runtime::{Clock, Shutdown, dirs, env};
 
 /// An evaluation that takes longer makes its policy give way to the others.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
+/// What collectors know a policy server by.
+const SERVICE: &str = "kubewarden-policy-server";
 /// The stack of a thread beyond what its guest may take.
 const HOST_STACK: usize = 3 << 20;
 
@@ -46,6 +49,8 @@ pub(crate) struct ServerArgs {
     daemon: daemon::DaemonArgs,
     #[command(flatten)]
     client: ClientArgs,
+    #[command(flatten)]
+    telemetry: TelemetryArgs,
     #[command(flatten)]
     refused: RefusedArgs,
 }
@@ -161,13 +166,19 @@ struct LimitArgs {
     max_guest_log: ByteSize,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Telemetry")]
+struct TelemetryArgs {
+    /// Push metrics to a collector by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT); they are always at /metrics of the
+    /// readiness port too
+    #[arg(long, env = env::ENABLE_METRICS)]
+    enable_metrics: bool,
+}
+
 /// What existing command lines may hold and we do not have, or need not be told.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "For compatibility")]
 struct RefusedArgs {
-    /// Accepted; metrics are always at /metrics of the readiness port
-    #[arg(long, env = env::ENABLE_METRICS)]
-    enable_metrics: bool,
     /// Refused: a running server is profiled from outside
     #[arg(long, env = env::ENABLE_PPROF)]
     enable_pprof: bool,
@@ -202,7 +213,6 @@ impl ServerArgs {
         if self.daemon.daemon {
             return self.daemon.start(self.listen.readiness());
         }
-        logs.init()?;
         let workers = self.workers();
         let stack = self.limits.max_guest_stack.0.saturating_add(HOST_STACK);
         tokio::runtime::Builder::new_multi_thread()
@@ -210,13 +220,19 @@ impl ServerArgs {
             .thread_stack_size(stack)
             .enable_all()
             .build()?
-            .block_on(serve(self.options(workers)))
+            .block_on(async {
+                let logging = logs.init(SERVICE)?;
+                let metrics = self.telemetry.metrics()?;
+                let outcome = serve(self.options(workers, metrics.clone())).await;
+                metrics.finish();
+                logging.finish();
+                outcome
+            })
     }
 
     /// What asks for something that must not be passed over.
     fn refusal(&self) -> Option<Refusal> {
         let RefusedArgs {
-            enable_metrics: _,
             enable_pprof,
             verification_path,
             sigstore_trust_config,
@@ -259,7 +275,7 @@ impl ServerArgs {
         }
     }
 
-    fn options(self, workers: usize) -> StandaloneOptions {
+    fn options(self, workers: usize, metrics: Metrics) -> StandaloneOptions {
         let Self {
             command: _,
             listen,
@@ -269,6 +285,7 @@ impl ServerArgs {
             limits,
             daemon: _,
             client,
+            telemetry: _,
             refused: _,
         } = self;
         let (webhook, readiness) = (listen.webhook(), listen.readiness());
@@ -297,6 +314,7 @@ impl ServerArgs {
             limits: limits.webhook(workers),
             continue_on_errors,
             shutdown_delay: listen.shutdown_delay.0,
+            metrics,
             clock: Clock::system(),
         }
     }
@@ -309,6 +327,15 @@ impl ListenArgs {
 
     fn readiness(&self) -> SocketAddr {
         SocketAddr::new(self.addr, self.readiness_probe_port)
+    }
+}
+
+impl TelemetryArgs {
+    fn metrics(&self) -> Result<Metrics, MetricsError> {
+        match self.enable_metrics {
+            true => Metrics::pushed(SERVICE),
+            false => Metrics::new(),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use polity_admission::{
     WebhookLimits, runtime_threads,
 };
 use polity_runtime::args::{ClientArgs, LogArgs};
+use polity_runtime::metrics::Metrics;
 use polity_runtime::serve::Server;
 use polity_runtime::tls::{ClientAuthMode, ServerTls, TlsFiles};
 use polity_runtime::{Clock, Shutdown};
@@ -26,9 +27,9 @@ pub(crate) fn serve(folder: &Path) {
         log_fmt: polity_runtime::logs::LogFormat::Json,
         log_no_color: true,
     };
-    logs.init().expect("logs");
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     runtime(runtime_threads(workers)).block_on(async {
+        let _logging = logs.init("bench").expect("logs");
         let server = Standalone::start(options(folder, workers))
             .await
             .expect("a start");
@@ -112,6 +113,7 @@ fn options(folder: &Path, workers: usize) -> StandaloneOptions {
         },
         continue_on_errors: false,
         shutdown_delay: Duration::ZERO,
+        metrics: Metrics::new().expect("metrics"),
         clock: Clock::system(),
     }
 }

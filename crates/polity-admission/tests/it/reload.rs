@@ -14,6 +14,7 @@ use polity_admission::{
     StandaloneOptions, WebhookLimits,
 };
 use polity_runtime::args::ClientArgs;
+use polity_runtime::metrics::Metrics;
 use polity_runtime::{Clock, Shutdown};
 
 use crate::support::{answering, request, review};
@@ -68,6 +69,7 @@ fn options(folder: &Path) -> StandaloneOptions {
         },
         continue_on_errors: false,
         shutdown_delay: Duration::ZERO,
+        metrics: Metrics::new().unwrap(),
         clock: Clock::system(),
     }
 }

@@ -166,7 +166,7 @@ fn flags_become_options() {
     ])
     .unwrap();
     let workers = args.workers();
-    let options = args.options(workers);
+    let options = args.options(workers, Metrics::new().unwrap());
     assert_eq!(options.listen.to_string(), "127.0.0.1:1");
     assert_eq!(options.limits.queue.places, 3);
     assert_eq!(options.policy_timeout, None);

@@ -12,3 +12,4 @@ mod ends;
 mod guests;
 mod hostile;
 mod server;
+mod telemetry;

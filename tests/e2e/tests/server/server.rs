@@ -90,7 +90,8 @@ impl Home {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = polity::command(self.folder.path());
         let text = |path: PathBuf| path.display().to_string();
-        command.args(["server", "--standalone", "--log-fmt", "json"]);
+        command.args(["server", "--standalone"]);
+        command.env("KUBEWARDEN_LOG_FMT", "json");
         command.env("KUBEWARDEN_PORT", "0");
         command.env("KUBEWARDEN_READINESS_PROBE_PORT", "0");
         command.args(["--addr", "127.0.0.1", "--shutdown-delay", "0s"]);
@@ -108,9 +109,21 @@ impl Home {
             .unwrap_or_else(|ended| panic!("polity server ended: {ended:?}"))
     }
 
+    /// Starts a server with variables of its own.
+    pub(crate) fn start_with(self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        self.run(command)
+            .unwrap_or_else(|ended| panic!("polity server ended: {ended:?}"))
+    }
+
     pub(crate) fn try_start(self, arguments: &[&str]) -> Result<Server, Ended> {
-        let (process, (address, readiness)) =
-            Polity::start_until(&mut self.command(arguments), serving)?;
+        let command = self.command(arguments);
+        self.run(command)
+    }
+
+    fn run(self, mut command: Command) -> Result<Server, Ended> {
+        let (process, (address, readiness)) = Polity::start_until(&mut command, serving)?;
         Ok(Server {
             process,
             address,
@@ -127,9 +140,16 @@ impl Server {
     }
 }
 
-/// The line of the log that says where the server is.
+/// The line of the log that says where the server is, as JSON or as text.
 fn serving(line: &str) -> Option<(SocketAddr, SocketAddr)> {
-    let line: Value = serde_json::from_str(line).ok()?;
+    let Ok(line) = serde_json::from_str::<Value>(line) else {
+        let (_, fields) = line.split_once(": serving ")?;
+        let address = |name: &str| {
+            let mut fields = fields.split(' ').filter_map(|field| field.split_once('='));
+            fields.find(|(key, _)| *key == name)?.1.parse().ok()
+        };
+        return Some((address("address")?, address("readiness")?));
+    };
     let fields = &line["fields"];
     if fields["message"] != "serving" {
         return None;

@@ -1,0 +1,71 @@
+//! One span for each request that is judged, with the names and fields that traces of policy servers have, and the
+//! one line of the log that ends it.
+
+use std::time::Duration;
+
+use polity_eval::Evaluation;
+use tracing::field::{Empty, display};
+use tracing::{Span, info, info_span};
+
+use crate::route::Asked;
+use crate::webhook::Review;
+
+/// Opens the span of a request. Its last fields are filled by [`close`].
+pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_>) -> Span {
+    /// The name of a span is a constant, so there is one place for each.
+    macro_rules! span_of {
+        ($name:literal, $request:expr) => {
+            info_span!(
+                $name,
+                request_uid = %$request.uid,
+                host,
+                policy_id,
+                name = $request.name.as_deref(),
+                namespace = $request.namespace.as_deref(),
+                operation = %$request.operation,
+                subresource = $request.sub_resource.as_deref(),
+                kind_group = %$request.kind.group,
+                kind_version = %$request.kind.version,
+                kind = %$request.kind.kind,
+                resource_group = %$request.resource.group,
+                resource_version = %$request.resource.version,
+                resource = %$request.resource.resource,
+                allowed = Empty,
+                mutated = Empty,
+                response_code = Empty,
+                response_message = Empty,
+            )
+        };
+    }
+    match (review, asked) {
+        (Review::Raw(review), _) => info_span!(
+            "validation_raw",
+            request_uid = %review.uid(),
+            host,
+            policy_id,
+            allowed = Empty,
+            mutated = Empty,
+            response_code = Empty,
+            response_message = Empty,
+        ),
+        (Review::Admission(review), Asked::Audit) => span_of!("audit", review.request),
+        (Review::Admission(review), Asked::Validate | Asked::Raw) => {
+            span_of!("validation", review.request)
+        }
+    }
+}
+
+/// Says in the span, and in a line of the log, how it went.
+pub(crate) fn close(span: &Span, evaluation: &Evaluation, took: Duration, request_id: &str) {
+    let response = &evaluation.response;
+    span.record("allowed", response.allowed);
+    span.record("mutated", evaluation.mutated);
+    if let Some(code) = evaluation.error_code {
+        span.record("response_code", code);
+    }
+    if let Some(message) = response.message() {
+        span.record("response_message", display(message));
+    }
+    let took_ms = took.as_micros() as f64 / 1e3;
+    span.in_scope(|| info!(request_id, took_ms, "request judged"));
+}
