@@ -1,11 +1,19 @@
 //! Plays kubelet and service proxy on one machine: makes StatefulSets of our own image true as child processes.
 //!
-//! Decisions are functions of values: [`set`] (which Pods there should be), [`pod`] (what to do about one Pod).
+//! Decisions are functions of values: [`set`] (which Pods there should be), [`pod`] (what to do about one Pod),
+//! [`container`] and [`volumes`] (what its process is given), [`endpoints`] and [`claims`] (what others are told).
 //!
 //! It never adopts a process and never leaves one behind.
 
+pub mod claims;
+pub mod container;
+pub mod endpoints;
+pub mod images;
 pub mod pod;
 pub mod set;
+pub mod volumes;
+
+pub use images::Images;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::revision::Revision;
 use super::{Seen, owner};
+use crate::container::DEFAULT_ACCOUNT;
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
@@ -137,6 +138,11 @@ fn spec(seen: &Seen<'_>, revision: &Revision, ordinal: i32, name: &str) -> PodSp
         .clone()
         .filter(|name| !name.is_empty());
     spec.node_name = Some(seen.node.to_owned());
+    // Tokens are only given to Pods that say whose they are, and not every API server fills this in.
+    let account = spec.service_account_name.get_or_insert_default();
+    if account.is_empty() {
+        account.push_str(DEFAULT_ACCOUNT);
+    }
     let claims = claims_of(seen.set, ordinal);
     let volumes = spec.volumes.get_or_insert_default();
     volumes.retain(|volume| !claims.iter().any(|(name, _)| *name == volume.name));

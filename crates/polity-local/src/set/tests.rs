@@ -186,6 +186,7 @@ fn a_new_pod_has_the_identity_of_its_ordinal() {
     assert_eq!(spec.hostname.as_deref(), Some("web-5"));
     assert_eq!(spec.subdomain.as_deref(), Some("peers"));
     assert_eq!(spec.node_name.as_deref(), Some("here"));
+    assert_eq!(spec.service_account_name.as_deref(), Some("default"));
     let volume = &spec.volumes.as_ref().unwrap()[0];
     let claim = volume.persistent_volume_claim.as_ref().unwrap();
     assert_eq!(
