@@ -2,6 +2,7 @@
 //!
 //! Decisions are functions of values: [`set`] (which Pods there should be), [`pod`] (what to do about one Pod),
 //! [`container`] and [`volumes`] (what its process is given), [`endpoints`] and [`claims`] (what others are told).
+//! Around them [`process`] starts processes and [`logs`] keeps what they say.
 //!
 //! It never adopts a process and never leaves one behind.
 
@@ -9,7 +10,9 @@ pub mod claims;
 pub mod container;
 pub mod endpoints;
 pub mod images;
+pub mod logs;
 pub mod pod;
+pub mod process;
 pub mod set;
 pub mod volumes;
 
