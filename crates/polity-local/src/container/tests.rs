@@ -1,3 +1,5 @@
+//! The workload of a policy server finds its arguments, variables and places.
+
 use k8s_openapi::ByteString;
 use serde_json::json;
 

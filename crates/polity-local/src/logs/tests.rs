@@ -1,3 +1,5 @@
+//! What Pods say comes back as it was asked for, over files, runs and followers.
+
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use std::time::Duration;

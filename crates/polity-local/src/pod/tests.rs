@@ -1,3 +1,5 @@
+//! One Pod through starts, ends, probes and deletions; a property over all of them.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Sets of Pods through scaling and updates; killed after any write, they come to the same.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Every kind of volume as files.
+
 use k8s_openapi::ByteString;
 use serde_json::json;
 
