@@ -10,6 +10,7 @@ pub mod findings;
 mod governance;
 pub mod lint;
 pub mod local;
+pub mod logs;
 pub mod manifests;
 pub mod output;
 pub mod placement;

@@ -10,6 +10,7 @@ mod controller;
 mod detach;
 mod install;
 mod markdown;
+mod pods;
 mod server;
 mod services;
 mod up;
@@ -22,8 +23,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use polity_cli::exit::{self, Exit};
 use polity_cli::{
-    attachment, doctor, down, dryrun, lint, placement, policy, report, reset, rollout, status,
-    template, version,
+    attachment, doctor, down, dryrun, lint, logs, placement, policy, report, reset, rollout,
+    status, template, version,
 };
 use polity_runtime::logs::LogArgs;
 
@@ -50,6 +51,7 @@ enum Command {
     Status(status::StatusArgs),
     Reset(reset::ResetArgs),
     Doctor(doctor::DoctorArgs),
+    Logs(logs::LogsArgs),
     Dryrun(dryrun::DryrunArgs),
     Placement(placement::PlacementArgs),
     Policy(policy::PolicyArgs),
@@ -79,6 +81,10 @@ struct CompletionArgs {
 }
 
 fn main() -> ExitCode {
+    // Before anything else: a child that is to be a Pod is this program for a moment.
+    if let Some(code) = polity_local::process::launch::intercept(std::env::args_os()) {
+        return code;
+    }
     polity_runtime::tls::install_provider();
     let Cli { command, logs } = match Cli::try_parse_from(arguments(std::env::args_os())) {
         Ok(cli) => cli,
@@ -141,6 +147,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),
         Command::Doctor(args) => block_on(args.run()),
+        Command::Logs(args) => block_on(args.run()),
         Command::Dryrun(args) => block_on(args.run()),
         Command::Attachment(command) => block_on(command.run()),
         Command::Policy(args) => serve(logs, args.run()),

@@ -1,7 +1,7 @@
 //! The composition point: everything `polity up` runs in its own process.
 //!
-//! A part that joins adds its start to [`Services::start`]; it gets a client for its cluster and the
-//! owner of all tasks, and meets the other parts only through API objects.
+//! A part that joins gets a client for its cluster and the owner of all tasks, [`Services::tasks`], and meets
+//! the other parts only through API objects.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -74,6 +74,11 @@ impl Services {
             tasks,
             clock,
         })
+    }
+
+    /// The owner of all tasks.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Waits for the shutdown, drains, and closes what must be closed.

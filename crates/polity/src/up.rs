@@ -13,7 +13,7 @@ use polity_runtime::args::ClientArgs;
 use polity_runtime::{Clock, Shutdown, client, env, files};
 
 use crate::services::{Plan, Services};
-use crate::{banner, install};
+use crate::{banner, install, pods};
 
 const HUB: &str = "hub";
 const FIRST_PORT: u16 = 6443;
@@ -71,6 +71,7 @@ impl UpArgs {
         let services = Services::start(plan, shutdown).await?;
         let state = run_state(&services, &local);
         install::apply(&connect(&state).await?, &install::Definition::all()?).await?;
+        pods::start(&services, local.dir(), hub_client(&state).await?).await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;
@@ -81,15 +82,25 @@ impl UpArgs {
 
 /// A client for each cluster, by its name.
 async fn connect(state: &RunState) -> anyhow::Result<Vec<(&str, Client)>> {
-    try_join_all(state.clusters.iter().map(async |cluster| {
-        let args = ClientArgs {
-            kubeconfig: Some(state.kubeconfig.clone()),
-            context: Some(cluster.context.clone()),
-            ..ClientArgs::default()
-        };
-        Ok((cluster.name.as_str(), client::connect(&args).await?))
-    }))
-    .await
+    let clients = state.clusters.iter().map(async |cluster| {
+        let client = client_of(state, &cluster.context).await?;
+        Ok((cluster.name.as_str(), client))
+    });
+    try_join_all(clients).await
+}
+
+/// A client for the hub. Each part has its own, as it would in a process of its own.
+async fn hub_client(state: &RunState) -> anyhow::Result<Client> {
+    client_of(state, &context_name(HUB, HUB)).await
+}
+
+async fn client_of(state: &RunState, context: &str) -> anyhow::Result<Client> {
+    let args = ClientArgs {
+        kubeconfig: Some(state.kubeconfig.clone()),
+        context: Some(context.to_owned()),
+        ..ClientArgs::default()
+    };
+    Ok(client::connect(&args).await?)
 }
 
 /// The error of a second `up`.

@@ -16,6 +16,7 @@ mod events;
 mod lists;
 mod namespaces;
 mod objects;
+mod pods;
 mod process;
 mod up;
 mod workloads;

@@ -1,0 +1,8 @@
+//! The local runtime against an API server in the test's own process, with real child processes.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod lifetimes;
+mod pods;
+mod restarts;
+mod world;

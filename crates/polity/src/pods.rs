@@ -1,0 +1,115 @@
+//! Pods on this machine: the local runtime as a part of `polity up`, and what its Pods say as the API server's logs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::Client;
+use polity_apiserver::cluster::identity::directory_of;
+use polity_apiserver::logs::{LogOptions, LogSource, LogStream};
+use polity_local::access::Api;
+use polity_local::logs::{Limits, LogQuery, Logs};
+use polity_local::{Images, Local, Options};
+use polity_runtime::{Clock, env};
+
+use crate::services::Services;
+
+/// The node that Pods of this machine are on.
+const NODE: &str = "local";
+/// What Pods have to end when everything does: less than tasks have.
+const STOP_GRACE: Duration = Duration::from_secs(15);
+/// The last word of the images that this program stands for, whatever registry they are from.
+const OUR_IMAGES: [&str; 2] = ["polity", "policy-server"];
+/// What Pods have of this process's environment: how programs and the network are reached.
+const INHERITED: [&str; 9] = [
+    "PATH",
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// Starts the runtime of the hub. It does nothing until there is a StatefulSet of one of our images.
+pub(crate) async fn start(
+    services: &Services,
+    data_dir: &Path,
+    client: Client,
+) -> anyhow::Result<()> {
+    let fleet = &services.fleet;
+    let hub = fleet.hub();
+    let program = this_program()?;
+    let options = Options {
+        data_dir: directory_of(data_dir, hub.name()).join("local"),
+        node: NODE.into(),
+        images: OUR_IMAGES.into_iter().fold(Images::default(), |all, name| {
+            all.with_name(name, program.clone())
+        }),
+        launcher: program,
+        api: Api {
+            server: fleet.url(hub.name()),
+            authority_pem: fleet.authority_pem().to_owned(),
+        },
+        env: inherited(),
+        log_limits: Limits::default(),
+        stop_grace: STOP_GRACE,
+        clock: Clock::system(),
+    };
+    let runtime = Local::start(client, options)
+        .await
+        .context("starting the local runtime")?;
+    hub.set_log_source(Arc::new(PodLogs(runtime.logs())));
+    let shutdown = services.tasks().shutdown().clone();
+    services
+        .tasks()
+        .spawn("local runtime", runtime.run(shutdown));
+    Ok(())
+}
+
+/// By a name that stays true when the file is replaced: a Pod that restarts then is what the others are.
+#[cfg(target_os = "linux")]
+#[expect(clippy::unnecessary_wraps, reason = "it can fail elsewhere")]
+fn this_program() -> anyhow::Result<PathBuf> {
+    Ok("/proc/self/exe".into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn this_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("finding this program")
+}
+
+fn inherited() -> BTreeMap<String, String> {
+    let set = |name: &str| Some((name.to_owned(), env::read(name)?.into_string().ok()?));
+    INHERITED.into_iter().filter_map(set).collect()
+}
+
+/// What the runtime keeps, as the API server asks for it. A Pod of ours has one container, so its name is known.
+struct PodLogs(Logs);
+
+impl LogSource for PodLogs {
+    fn open(&self, namespace: &str, pod: &str, options: &LogOptions) -> Option<LogStream> {
+        let LogOptions {
+            container: _,
+            follow,
+            previous,
+            tail_lines,
+            since_seconds,
+            timestamps,
+            limit_bytes,
+        } = *options;
+        let query = LogQuery {
+            follow,
+            previous,
+            tail_lines,
+            since_seconds,
+            timestamps,
+            limit_bytes,
+        };
+        self.0.open(namespace, pod, query)
+    }
+}
