@@ -260,7 +260,7 @@ fn parts_of_two_signatures_do_not_make_one() {
         format!(" {whole}"),
         format!("{whole}\n"),
         whole.replacen("\\n", "\\r\\n", 1),
-        whole.replacen("{", "{\"more\":1,", 1),
+        whole.replacen('{', "{\"more\":1,", 1),
         whole.replacen("\"payload\"", "\"payl\\u006fad\"", 1),
     ] {
         let refused = check(&trust, envelope.as_bytes(), NAME, CONTENT, now());
