@@ -113,6 +113,9 @@ impl Fetcher {
         progress: &dyn Progress,
     ) -> Result<Fetched, FetchError> {
         let asked = async {
+            if let Some(host) = uri.host() {
+                self.sources.reach.check(&host, &self.sources).await?;
+            }
             match uri {
                 ModuleUri::File(path) => self.read(uri, path),
                 ModuleUri::Registry(registry) => self.pull(uri, registry, now, progress).await,
@@ -289,8 +292,7 @@ fn check_magic(uri: &ModuleUri, bytes: &[u8]) -> Result<(), FetchError> {
     if bytes.starts_with(MAGIC) {
         return Ok(());
     }
-    Err(FetchError::NotAModule {
+    Err(FetchError::NotWasm {
         uri: uri.to_string(),
-        reason: "it does not begin like a Wasm module".to_owned(),
     })
 }

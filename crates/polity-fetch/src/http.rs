@@ -34,7 +34,7 @@ pub(crate) async fn download(
     if status.is_redirection() {
         return Err(FetchError::Redirected {
             host: host.to_owned(),
-            reason: "to another scheme, or too often".to_owned(),
+            reason: "to another scheme, out of reach, or too often".to_owned(),
         });
     }
     if !status.is_success() {
@@ -79,8 +79,14 @@ fn client(
     let mut builder = reqwest::Client::builder()
         .connect_timeout(limits.connect)
         .read_timeout(limits.idle)
-        .redirect(Policy::custom(follow))
+        .redirect(Policy::custom({
+            let sources = sources.clone();
+            move |attempt| follow(attempt, &sources)
+        }))
         .tls_danger_accept_invalid_certs(way == Way::UnverifiedHttps);
+    if let Some(resolver) = sources.reach.resolver(sources) {
+        builder = builder.dns_resolver(resolver);
+    }
     for certificate in sources.certificates(host)? {
         builder = builder.tls_certs_merge(certificate.for_web().map_err(broken)?);
     }
@@ -100,13 +106,14 @@ fn client(
     builder.build().map_err(broken)
 }
 
-/// Follows a few redirects that keep the scheme; the others become the answer.
-fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+/// Follows a few redirects that keep the scheme and stay within reach; the others become the answer.
+fn follow(attempt: Attempt<'_>, sources: &Sources) -> reqwest::redirect::Action {
     let keeps_scheme = attempt
         .previous()
         .last()
         .is_some_and(|previous| previous.scheme() == attempt.url().scheme());
-    if keeps_scheme && attempt.previous().len() <= MAX_REDIRECTS {
+    let is_in_reach = sources.reach.allows_redirect(attempt.url(), sources);
+    if keeps_scheme && is_in_reach && attempt.previous().len() <= MAX_REDIRECTS {
         attempt.follow()
     } else {
         attempt.stop()

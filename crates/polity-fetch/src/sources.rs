@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::reach::Reach;
+
 /// Where modules may come from, and how.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Sources {
@@ -17,6 +19,9 @@ pub struct Sources {
     pub source_authorities: BTreeMap<String, Vec<Authority>>,
     #[serde(default)]
     pub proxies: Option<Proxies>,
+    /// How far downloads may reach; not the file's to say.
+    #[serde(skip)]
+    pub reach: Reach,
 }
 
 /// A certificate authority, PEM or DER.
