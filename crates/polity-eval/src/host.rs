@@ -47,6 +47,7 @@ impl Services for NoServices {
 /// The host side of one evaluation.
 pub(crate) struct PolicyHost {
     policy: Arc<str>,
+    owner: Arc<str>,
     request_uid: String,
     grants: Arc<Grants>,
     services: Arc<dyn Services>,
@@ -57,6 +58,7 @@ impl PolicyHost {
     pub(crate) fn new(guest: &Guest, request_uid: &str, environment: &Environment) -> Self {
         Self {
             policy: guest.id.clone(),
+            owner: guest.owner.clone(),
             request_uid: request_uid.to_owned(),
             grants: guest.grants.clone(),
             services: environment.services.clone(),
@@ -122,7 +124,7 @@ impl PolicyHost {
                 &json!({"code": 1, "message": format!("keys must not begin with {RESERVED_KEYS}")}),
             );
         }
-        self.cache.set(&self.policy, &key, value, ttl);
+        self.cache.set(&self.owner, &key, value, ttl);
         write(&json!({"code": 0, "message": "ok"}))
     }
 
@@ -137,7 +139,7 @@ impl PolicyHost {
                 &json!({"code": 1, "message": format!("keys must not begin with {RESERVED_KEYS}")}),
             );
         }
-        match self.cache.get(&self.policy, &key) {
+        match self.cache.get(&self.owner, &key) {
             Some(value) => write(&json!({"code": 0, "message": "hit", "value": &value[..]})),
             None => write(&json!({"code": 0, "message": "miss"})),
         }

@@ -6,7 +6,7 @@ use polity_core::{ExpressionError, GroupExpression};
 use polity_wasm::{ExecutionMode, LoadError, Module, Operation, RunError};
 
 use crate::{
-    Environment, Grants, GroupConfig, GuestConfig, Mode, PolicyConfig, Settings,
+    CapabilitySet, Environment, Grants, GroupConfig, GuestConfig, Mode, PolicyConfig, Settings,
     answer::SettingsAnswer,
 };
 
@@ -70,7 +70,7 @@ pub struct Policy {
     pub(crate) body: Body,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Body {
     Single {
         guest: Guest,
@@ -87,8 +87,10 @@ pub(crate) enum Body {
 /// A module with what it gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Guest {
-    /// The policy's id, for a member `group/member`: what logs say, and whose cache it is.
+    /// The policy's id, for a member `group/member`: what logs say.
     pub(crate) id: Arc<str>,
+    /// Whose what it keeps between requests is: the id, where nobody says otherwise.
+    pub(crate) owner: Arc<str>,
     pub(crate) module: Module,
     pub(crate) settings: Settings,
     pub(crate) grants: Arc<Grants>,
@@ -157,6 +159,46 @@ impl Policy {
         }
     }
 
+    /// The same policy with other capabilities: what it may read from the cluster stays.
+    #[must_use]
+    pub fn with_capabilities(&self, capabilities: &CapabilitySet) -> Self {
+        self.with_guests(|_, guest| {
+            guest.grants = Arc::new(Grants {
+                capabilities: capabilities.clone(),
+                resources: guest.grants.resources.clone(),
+            });
+        })
+    }
+
+    /// The same policy, keeping things between requests for an owner of which there is only one ever. An id may come
+    /// back for another policy.
+    #[must_use]
+    pub fn owned_by(&self, owner: &str) -> Self {
+        self.with_guests(|member, guest| {
+            guest.owner = match member {
+                Some(member) => format!("{owner}/{member}").into(),
+                None => owner.into(),
+            };
+        })
+    }
+
+    fn with_guests(&self, change: impl Fn(Option<&str>, &mut Guest)) -> Self {
+        let mut body = self.body.clone();
+        match &mut body {
+            Body::Single { guest, .. } => change(None, guest),
+            Body::Group { members, .. } => {
+                for (name, guest) in members {
+                    change(Some(name), guest);
+                }
+            }
+        }
+        Self {
+            id: self.id.clone(),
+            mode: self.mode,
+            body,
+        }
+    }
+
     /// Its modules, those of members among them.
     pub fn modules(&self) -> impl Iterator<Item = &Module> {
         let (single, group) = match &self.body {
@@ -220,8 +262,10 @@ impl Guest {
         environment: &Environment,
         module: Module,
     ) -> Result<Self, InitError> {
+        let id: Arc<str> = id.into();
         let guest = Self {
-            id: id.into(),
+            owner: id.clone(),
+            id,
             module,
             settings: config.settings.clone(),
             grants: Arc::new(config.grants()),
