@@ -19,6 +19,33 @@ pub struct ServerMetrics {
     shed: Counter<u64>,
     loaded: Gauge<u64>,
     reloads: Counter<u64>,
+    phases: Histogram<f64>,
+    module_cache: Counter<u64>,
+    modules: Gauge<u64>,
+}
+
+/// A step on the way from a revision to a policy that serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The module is fetched.
+    Pull,
+    /// It is compiled.
+    Compile,
+    /// Compiled code is read, checked and taken up.
+    Load,
+    /// Guests check their settings.
+    Settings,
+}
+
+impl Phase {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Compile => "compile",
+            Self::Load => "load",
+            Self::Settings => "settings",
+        }
+    }
 }
 
 impl ServerMetrics {
@@ -53,6 +80,24 @@ impl ServerMetrics {
             reloads: meter
                 .u64_counter("polity_policy_reloads_total")
                 .with_description("Times that the policies were read again, by outcome.")
+                .build(),
+            phases: meter
+                .f64_histogram("polity_revision_phase")
+                .with_unit("s")
+                .with_description("Time that the steps from a revision to a policy took.")
+                .with_boundaries(vec![
+                    0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 120.0,
+                ])
+                .build(),
+            module_cache: meter
+                .u64_counter("polity_module_cache")
+                .with_description("Looks for a module, by what was found.")
+                .build(),
+            modules: meter
+                .u64_gauge("polity_loaded_modules")
+                .with_description(
+                    "Modules in memory, each counted once however many policies use it.",
+                )
                 .build(),
         }
     }
@@ -123,6 +168,23 @@ impl ServerMetrics {
             KeyValue::new("initialization_error", error.to_owned()),
         ];
         self.evaluations.add(1, &labels);
+    }
+
+    /// Counts how long a step took.
+    pub(crate) fn revision_phase(&self, phase: Phase, took: Duration) {
+        let labels = [KeyValue::new("phase", phase.word())];
+        self.phases.record(took.as_secs_f64(), &labels);
+    }
+
+    /// Tells how many modules are in memory.
+    pub(crate) fn modules(&self, n_modules: usize) {
+        self.modules.record(n_modules as u64, &[]);
+    }
+
+    /// Counts a look for a module.
+    pub(crate) fn module_cache(&self, result: &'static str) {
+        let labels = [KeyValue::new("result", result)];
+        self.module_cache.add(1, &labels);
     }
 
     /// Counts a look at a changed file.

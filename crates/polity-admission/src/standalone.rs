@@ -1,20 +1,15 @@
 //! The server over a file of policies: bind, load, ready; not ready, drain, end.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use axum::Router;
-use axum::routing::get;
-use http::StatusCode;
 use polity_eval::{
-    CachedServices, CapabilityRequest, Deadline, Engine, EngineError, EngineOptions, Environment,
-    PolicyConfig, Services, parse_policies,
+    CachedServices, Engine, EngineError, EngineOptions, Environment, PolicyConfig, parse_policies,
 };
-use polity_fetch::{Credentials, Fetcher, LocalStore, Sources, SourcesError};
+use polity_fetch::SourcesError;
 use polity_host::{Cluster, ClusterLimits, HostServices, Modules, ServicesOptions};
 use polity_runtime::admin::{self, Readiness};
 use polity_runtime::args::ClientArgs;
@@ -23,27 +18,19 @@ use polity_runtime::client::{self, ConnectError};
 use polity_runtime::metrics::Metrics;
 use polity_runtime::serve::{BindError, Limits, Server};
 use polity_runtime::shutdown::{self, TaskEnd};
-use polity_runtime::tls::{self, ServerTls, TlsError, TlsFiles};
+use polity_runtime::tls::{TlsError, TlsFiles};
 use polity_runtime::{Clock, Shutdown, Tasks};
 use tracing::{debug, info, warn};
 
 use crate::load::{LoadError, Loader};
 use crate::metrics::ServerMetrics;
+use crate::process::{DRAIN, ModuleOptions, OffTheWorker, follow_certificate, probe, run_server};
 use crate::reload::Follower;
 use crate::table::PolicyTable;
-use crate::turnstile::off_the_worker;
 use crate::webhook::{Webhook, WebhookLimits, WebhookOptions};
 
-/// How long requests in flight may take after the server stopped listening.
-const DRAIN: Duration = Duration::from_secs(30);
 /// How long a cluster may take to say that it is there.
 const CLUSTER_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How many threads the runtime of a server needs. Evaluations run on them, so there are two more than
-/// evaluations: whatever guests do, connections are served.
-pub fn runtime_threads(workers: usize) -> usize {
-    workers + 2
-}
 
 /// Everything a server is told.
 #[derive(Debug, Clone)]
@@ -76,41 +63,6 @@ pub struct StandaloneOptions {
     pub metrics: Metrics,
     /// What time it is.
     pub clock: Clock,
-}
-
-/// Where modules come from and are kept.
-#[derive(Debug, Clone, Default)]
-pub struct ModuleOptions {
-    /// The directory they are kept in, compiled code included.
-    pub store: PathBuf,
-    /// `sources.yml`.
-    pub sources: Option<PathBuf>,
-    /// The directory with the docker `config.json`.
-    pub docker_config: Option<PathBuf>,
-}
-
-impl ModuleOptions {
-    fn fetcher(self, max_module: usize) -> Result<Fetcher, SourcesError> {
-        let Self {
-            store,
-            sources,
-            docker_config,
-        } = self;
-        Ok(Fetcher {
-            sources: sources
-                .map(|path| Sources::load(&path))
-                .transpose()?
-                .unwrap_or_default(),
-            credentials: docker_config
-                .map(|directory| Credentials::from_directory(&directory))
-                .unwrap_or_default(),
-            store: LocalStore::new(store),
-            limits: polity_fetch::Limits {
-                module_bytes: max_module as u64,
-                ..polity_fetch::Limits::default()
-            },
-        })
-    }
 }
 
 /// Which cluster, and whether it must be there.
@@ -324,31 +276,6 @@ async fn read(path: &PathBuf) -> Result<String, StandaloneError> {
         })
 }
 
-/// Encrypts, if there are files to do it with, and keeps up with them.
-async fn follow_certificate(
-    server: Server,
-    files: Option<TlsFiles>,
-    tasks: &Tasks,
-    clock: &Clock,
-) -> Result<Server, StandaloneError> {
-    let Some(files) = files else {
-        warn!("no certificate: requests come in plain HTTP");
-        return Ok(server);
-    };
-    let material = files.read().await?;
-    let tls = ServerTls::new(&material)?;
-    let watch = tls::watch(
-        files,
-        material,
-        tls.clone(),
-        ReloadTiming::default(),
-        clock.clone(),
-        tasks.shutdown().clone(),
-    );
-    tasks.spawn("certificate files", watch);
-    Ok(server.with_tls(tls))
-}
-
 fn follow_file(
     path: PathBuf,
     current: String,
@@ -374,39 +301,6 @@ fn follow_file(
         ),
     );
     Ok(())
-}
-
-fn run_server<S, B>(tasks: &Tasks, name: &'static str, server: Server, service: S)
-where
-    S: tower::Service<http::Request<hyper::body::Incoming>, Response = http::Response<B>>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let shutdown = tasks.shutdown().clone();
-    tasks.spawn(name, async move {
-        server.run(service, shutdown).await;
-        Ok::<_, Infallible>(())
-    });
-}
-
-/// `/readiness`, as probes of existing installations ask for it: a code and nothing else.
-fn probe(readiness: Readiness) -> Router {
-    let code = move || {
-        let is_ready = readiness.is_ready();
-        async move {
-            match is_ready {
-                true => StatusCode::OK,
-                false => StatusCode::SERVICE_UNAVAILABLE,
-            }
-        }
-    };
-    Router::new().route("/readiness", get(code))
 }
 
 /// Whether a policy was granted a look at the cluster. What cannot be parsed is told of later.
@@ -450,14 +344,4 @@ async fn find_cluster(
     }
     let cluster = Cluster::new(client, ClusterLimits::default(), clock.clone());
     Ok(Some(cluster))
-}
-
-/// Host calls wait for others. Evaluations run on the runtime's threads, which must not wait: they
-/// hand over what else they have to do first.
-struct OffTheWorker<S>(S);
-
-impl<S: Services> Services for OffTheWorker<S> {
-    fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String> {
-        off_the_worker(|| self.0.call(request, deadline))
-    }
 }

@@ -1,4 +1,4 @@
-//! The server over its HTTP side, without a socket: routes, outcomes, overload, changes of the file.
+//! The server over its HTTP side, without a socket: routes, outcomes, overload, changes of the file; and in a cluster.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,6 +6,8 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod browser;
+mod managed;
 mod outcomes;
 mod overload;
 mod reload;

@@ -5,10 +5,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use polity_admission::{
     ClusterChoice, EngineOptions, FairLimits, ModuleOptions, Standalone, StandaloneError,
     StandaloneOptions, WebhookLimits,
@@ -17,23 +13,8 @@ use polity_runtime::args::ClientArgs;
 use polity_runtime::metrics::Metrics;
 use polity_runtime::{Clock, Shutdown};
 
-use crate::support::{answering, request, review};
-
-/// Writes a guest as a module file, with the section that says what it is.
-fn write_guest(folder: &Path, name: &str, text: &str) -> String {
-    let metadata = br#"{"protocolVersion":"v1","rules":[],"mutating":false}"#;
-    let section = b"io.kubewarden.metadata";
-    let mut content = vec![section.len() as u8];
-    content.extend_from_slice(section);
-    content.extend_from_slice(metadata);
-    let mut module = wat::parse_str(text).unwrap();
-    module.extend([0, content.len() as u8]);
-    assert!(content.len() < 128, "one byte holds the length");
-    module.extend(content);
-    let path = folder.join(name);
-    fs::write(&path, module).unwrap();
-    format!("file://{}", path.display())
-}
+use crate::browser::Browser;
+use crate::support::{METADATA, answering, write_guest};
 
 fn options(folder: &Path) -> StandaloneOptions {
     let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -74,54 +55,19 @@ fn options(folder: &Path) -> StandaloneOptions {
     }
 }
 
-struct Browser(Client<HttpConnector, Full<bytes::Bytes>>);
-
-impl Browser {
-    fn new() -> Self {
-        Self(Client::builder(TokioExecutor::new()).build_http())
-    }
-
-    /// Status and body.
-    async fn send(&self, address: SocketAddr, path: &str, body: &str) -> (u16, String) {
-        let url = format!("http://{address}{path}");
-        let method = if body.is_empty() { "GET" } else { "POST" };
-        let request = request(method.parse().unwrap(), &url, body.to_owned());
-        let response = self.0.request(request).await.unwrap();
-        let status = response.status().as_u16();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (status, String::from_utf8(bytes.to_vec()).unwrap())
-    }
-
-    async fn allowed(&self, address: SocketAddr, policy: &str) -> (u16, Option<bool>) {
-        let path = format!("/validate/{policy}");
-        let (status, text) = self.send(address, &path, &review("")).await;
-        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        (status, json["response"]["allowed"].as_bool())
-    }
-
-    async fn until(&self, address: SocketAddr, policy: &str, expected: (u16, Option<bool>)) {
-        let seen = async {
-            while self.allowed(address, policy).await != expected {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), seen)
-            .await
-            .unwrap_or_else(|_| panic!("{policy} never became {expected:?}"));
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_changed_file_is_served_and_a_broken_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let yes = write_guest(
         folder.path(),
         "yes.wasm",
+        METADATA,
         &answering(r#"{"accepted":true}"#),
     );
     let no = write_guest(
         folder.path(),
         "no.wasm",
+        METADATA,
         &answering(r#"{"accepted":false}"#),
     );
     let file = folder.path().join("policies.yml");
@@ -213,6 +159,7 @@ async fn with_continue_on_errors_the_rest_is_served() {
     let yes = write_guest(
         folder.path(),
         "yes.wasm",
+        METADATA,
         &answering(r#"{"accepted":true}"#),
     );
     let text = format!("p: {{module: '{yes}'}}\nbroken: {{module: 'file:///no/such.wasm'}}");

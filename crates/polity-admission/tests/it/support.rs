@@ -1,6 +1,7 @@
 //! Guests that answer what they are told to, and a webhook over policies made of them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -74,6 +75,30 @@ pub(crate) fn exiting(stderr: &str, code: i32) -> String {
     (call $exit (i32.const {code}))))"#,
         stderr.len()
     )
+}
+
+/// What an ordinary guest says about itself.
+pub(crate) const METADATA: &str = r#"{"protocolVersion":"v1","rules":[],"mutating":false}"#;
+
+/// A guest as a module with the section that says what it is.
+pub(crate) fn module(metadata: &str, text: &str) -> Vec<u8> {
+    let section = b"io.kubewarden.metadata";
+    let mut content = vec![section.len() as u8];
+    content.extend_from_slice(section);
+    content.extend_from_slice(metadata.as_bytes());
+    let mut module = wat::parse_str(text).unwrap();
+    // The length in two bytes of seven bits each.
+    let length = u16::try_from(content.len()).unwrap();
+    module.extend([0, (length & 127) as u8 | 128, (length >> 7) as u8]);
+    module.extend(content);
+    module
+}
+
+/// Writes a guest as a module file. Answers its reference.
+pub(crate) fn write_guest(folder: &Path, name: &str, metadata: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, module(metadata, text)).unwrap();
+    format!("file://{}", path.display())
 }
 
 /// Compiles a guest in text.

@@ -1,0 +1,223 @@
+//! Rows 5 to 7, 9, 10 and 20 of section 19.3 as writes, and the rules of 19.2 for all of them.
+
+use super::*;
+use crate::managed::revision::samples::Sample;
+
+fn build() -> Build {
+    Build {
+        version: "1.0".to_owned(),
+        config_hash: "abc".to_owned(),
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn failed(reason: InitializedReason, message: &str) -> Change {
+    Change::NotInitialized {
+        why: Failure {
+            reason,
+            message: message.to_owned(),
+        },
+        by: build(),
+    }
+}
+
+fn ready(replica: i32, says: Says) -> Change {
+    Change::Ready { replica, says }
+}
+
+fn module(digest: &str) -> ResolvedModule {
+    ResolvedModule {
+        member: None,
+        uri: "registry://registry.example/p:1".to_owned(),
+        digest: digest.to_owned(),
+        manifest_digest: None,
+        size: 8,
+    }
+}
+
+fn initialized(digest: &str) -> Change {
+    Change::Initialized {
+        modules: vec![module(digest)],
+        by: build(),
+    }
+}
+
+/// `type=status/reason` of each condition, then attempts and the time of the last transition.
+fn told(status: &PolicyRevisionStatus) -> String {
+    let mut words: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|condition| {
+            let replica = condition
+                .replica
+                .map(|n| format!("[{n}]"))
+                .unwrap_or_default();
+            let at = condition
+                .last_transition_time
+                .as_ref()
+                .unwrap()
+                .0
+                .as_second();
+            format!(
+                "{}{replica}={:?}/{}@{at}",
+                condition.type_, condition.status, condition.reason
+            )
+        })
+        .collect();
+    if let Some(initializer) = &status.initializer {
+        words.push(format!("attempts={}", initializer.attempts));
+    }
+    words.join(" ")
+}
+
+fn check(row: &str, before: Sample, change: &Change, expected: Option<&str>) {
+    let before = before.object();
+    let after = change.applied(before.status.as_ref(), 1, at(60));
+    assert_eq!(after.as_ref().map(told).as_deref(), expected, "{row}");
+    if let Some(after) = after {
+        let again = change.applied(Some(&after), 1, at(120));
+        assert_eq!(again, None, "{row}: written once");
+    }
+}
+
+#[test]
+fn the_rows_as_writes() {
+    let new = || Sample::new(1);
+    check(
+        "5: the leader takes it, and counts the attempt first (19.11)",
+        new(),
+        &Change::Begins {
+            attempt: 1,
+            by: build(),
+        },
+        Some("Scheduled=True/PolicyScheduled@60 attempts=1"),
+    );
+    check(
+        "6: initialised",
+        new().scheduled().tried(1, "1.0", "abc"),
+        &initialized("sha256:a"),
+        Some("Scheduled=True/PolicyScheduled@0 Initialized=True/PolicyInitialized@60 attempts=0"),
+    );
+    check(
+        "7: not initialised",
+        new().scheduled().tried(1, "1.0", "abc"),
+        &failed(InitializedReason::ModuleInvalid, "no"),
+        Some("Scheduled=True/PolicyScheduled@0 Initialized=False/ModuleInvalid@60 attempts=0"),
+    );
+    check(
+        "9: a replica can serve it; entries stand in order",
+        new().initialized().ready(2, "True", "PolicyReady"),
+        &ready(1, Says::Ready),
+        Some(
+            "Scheduled=True/PolicyScheduled@0 Initialized=True/PolicyInitialized@0 \
+             Ready[1]=True/PolicyReady@60 Ready[2]=True/PolicyReady@0",
+        ),
+    );
+    check(
+        "10: a replica cannot, and others' entries stay",
+        new()
+            .initialized()
+            .ready(0, "True", "PolicyReady")
+            .ready(1, "True", "PolicyReady"),
+        &ready(
+            1,
+            Says::NotReady {
+                reason: ReadyReason::LoadError,
+                message: "why".to_owned(),
+            },
+        ),
+        Some(
+            "Scheduled=True/PolicyScheduled@0 Initialized=True/PolicyInitialized@0 \
+             Ready[0]=True/PolicyReady@0 Ready[1]=False/LoadError@60",
+        ),
+    );
+    check(
+        "20: a later success overwrites the failure",
+        new().not_initialized("PullError").tried(1, "1.0", "abc"),
+        &initialized("sha256:a"),
+        Some("Scheduled=True/PolicyScheduled@0 Initialized=True/PolicyInitialized@60 attempts=0"),
+    );
+    check(
+        "20: another failure is no transition",
+        new().not_initialized("PullError").tried(0, "1.0", "abc"),
+        &failed(InitializedReason::CacheError, "disk full"),
+        Some("Scheduled=True/PolicyScheduled@0 Initialized=False/CacheError@0 attempts=0"),
+    );
+    check(
+        "two leaders: what was initialised stays so",
+        new().initialized(),
+        &failed(InitializedReason::PullError, "late"),
+        None,
+    );
+}
+
+#[test]
+fn modules_are_written_once() {
+    let first = initialized("sha256:a").applied(None, 1, at(1)).unwrap();
+    assert_eq!(first.modules, [module("sha256:a")]);
+    assert_eq!(
+        initialized("sha256:b").applied(Some(&first), 1, at(2)),
+        None
+    );
+
+    // Row 24 takes everything away but the modules.
+    let reset = PolicyRevisionStatus {
+        modules: first.modules,
+        ..PolicyRevisionStatus::default()
+    };
+    let again = initialized("sha256:b").applied(Some(&reset), 1, at(2));
+    assert_eq!(again.unwrap().modules, [module("sha256:a")]);
+}
+
+#[test]
+fn the_messages_of_section_19_2() {
+    let message = |change: Change| {
+        let status = change.applied(None, 1, at(1)).unwrap();
+        status.conditions[0].message.clone()
+    };
+    for (change, expected) in [
+        (
+            Change::Begins {
+                attempt: 1,
+                by: build(),
+            },
+            "The policy was scheduled by the PolicyServer.",
+        ),
+        (
+            initialized("sha256:a"),
+            "The policy was successfully initialized.",
+        ),
+        (
+            failed(
+                InitializedReason::PullError,
+                "ghcr.io answered 404: MANIFEST_UNKNOWN",
+            ),
+            "Cannot pull the policy from the registry. ghcr.io answered 404: MANIFEST_UNKNOWN",
+        ),
+        (
+            failed(InitializedReason::SettingsInvalid, "the guest's own words"),
+            "the guest's own words",
+        ),
+        (ready(0, Says::Ready), "The policy is ready to be used."),
+    ] {
+        assert_eq!(message(change), expected);
+    }
+    let long = message(failed(InitializedReason::ModuleInvalid, &"é".repeat(2000)));
+    assert_eq!(long.chars().count(), 1024);
+}
+
+#[test]
+fn conditions_speak_about_the_generation() {
+    let status = ready(3, Says::Pending).applied(None, 7, at(1)).unwrap();
+    let [condition] = &status.conditions[..] else {
+        panic!("one condition");
+    };
+    assert_eq!(condition.generation, Some(7));
+    assert_eq!(condition.observed_generation, Some(7));
+    assert_eq!(condition.replica, Some(3));
+    assert!(Says::Pending.is_said_by(condition));
+    assert!(!Says::Ready.is_said_by(condition));
+}

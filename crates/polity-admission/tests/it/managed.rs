@@ -1,0 +1,9 @@
+//! Servers in a cluster, against the API server in this process. The test plays the controller.
+
+mod api_server;
+mod cache;
+mod failures;
+mod life;
+mod namespaces;
+mod start;
+mod world;

@@ -1,0 +1,222 @@
+//! Section 19.4: every reason, with the words of whoever found it, beside policies that serve (acceptance 4).
+
+use serde_json::{Value, json};
+
+use super::world::{World, revision};
+use crate::support::{METADATA, answering, write_guest};
+
+/// A guest that answers this to everything, its settings included.
+fn saying(answer: &str) -> String {
+    let escaped: String = answer.bytes().map(|byte| format!("\\{byte:02x}")).collect();
+    format!(
+        r#"(module
+  (import "wapc" "__guest_response" (func $response (param i32 i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "{escaped}")
+  (func (export "__guest_call") (param i32 i32) (result i32)
+    (call $response (i32.const 0) (i32.const {}))
+    (i32.const 1)))"#,
+        answer.len()
+    )
+}
+
+/// A guest that never finishes looking at its settings.
+const ENDLESS: &str = r#"(module
+  (memory (export "memory") 1)
+  (func (export "__guest_call") (param i32 i32) (result i32) (loop $again (br $again)) (i32.const 1)))"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_failure_says_its_reason() {
+    let world = World::start().await;
+    let folder = world.folder.path();
+    let write = |name: &str, metadata: &str, text: &str| write_guest(folder, name, metadata, text);
+    let fine = answering(r#"{"accepted":true}"#);
+    let with = |fields: &str| METADATA.replacen('{', &format!("{{{fields},"), 1);
+    let text = folder.join("text.wasm");
+    std::fs::write(&text, "not a module").unwrap();
+    let cut = folder.join("cut.wasm");
+    std::fs::write(&cut, &wat::parse_str(&fine).unwrap()[..40]).unwrap();
+    let single = |module: &str| json!({ "module": module });
+    let yes = write("yes.wasm", METADATA, &fine);
+    let group = |expression: &str, member: &str| json!({"expression": expression, "message": "no", "policies": {"m": {"module": member}}});
+
+    let cases: Vec<(&str, Value, &str, &str)> = vec![
+        (
+            "missing",
+            single("file:///no/such.wasm"),
+            "PullError",
+            "Cannot pull the policy from the registry. cannot read /no/such.wasm",
+        ),
+        (
+            "refused",
+            single("registry://127.0.0.1:1/policies/p:v1"),
+            "PullError",
+            "Cannot pull the policy from the registry. cannot reach 127.0.0.1:1",
+        ),
+        (
+            "bad-reference",
+            single("ftp://x/y"),
+            "PullError",
+            "Cannot pull the policy from the registry. scheme \"ftp\" is not supported",
+        ),
+        (
+            "text",
+            single(&format!("file://{}", text.display())),
+            "ModuleInvalid",
+            "does not begin like a Wasm module",
+        ),
+        (
+            "cut",
+            single(&format!("file://{}", cut.display())),
+            "ModuleInvalid",
+            "not a valid Wasm module",
+        ),
+        (
+            "no-metadata",
+            single(&write("no-metadata.wasm", "{", &fine)),
+            "MetadataInvalid",
+            "cannot read the policy metadata",
+        ),
+        (
+            "too-new",
+            single(&write(
+                "too-new.wasm",
+                &with(r#""minimumKubewardenVersion":"99.0.0""#),
+                &fine,
+            )),
+            "IncompatibleVersion",
+            "Policy required Kubewarden version 99.0.0",
+        ),
+        (
+            "capability",
+            single(&write(
+                "capability.wasm",
+                &with(r#""hostCapabilities":["oci/v9/*"]"#),
+                &fine,
+            )),
+            "CapabilityInvalid",
+            "unknown host capability \"oci/v9/*\"",
+        ),
+        (
+            "settings",
+            single(&write(
+                "settings.wasm",
+                METADATA,
+                &saying(r#"{"valid":false,"message":"a is missing"}"#),
+            )),
+            "SettingsInvalid",
+            "Policy settings are invalid: a is missing",
+        ),
+        (
+            "endless",
+            json!({"module": write("endless.wasm", METADATA, ENDLESS), "timeoutEvalSeconds": 2}),
+            "SettingsInvalid",
+            "cannot validate the settings: guest code interrupted",
+        ),
+    ];
+    let groups = [
+        (
+            "expression",
+            group("m() && x()", &yes),
+            "ExpressionInvalid",
+            "there is no member x",
+        ),
+        (
+            "member",
+            group("m()", "file:///no/such.wasm"),
+            "PullError",
+            "Cannot pull the policy from the registry. m: cannot read /no/such.wasm",
+        ),
+    ];
+
+    let replica = world.replica(0).await;
+    let good = world.add("good", 1, &yes).await;
+    let mut expected = Vec::new();
+    for (name, spec, reason, words) in cases {
+        let revision = revision("ClusterAdmissionPolicy", name, 1, spec);
+        expected.push((world.add_object(revision).await, reason, words));
+    }
+    for (name, spec, reason, words) in groups {
+        let revision = revision("ClusterAdmissionPolicyGroup", name, 1, spec);
+        expected.push((world.add_object(revision).await, reason, words));
+    }
+    for (name, reason, words) in expected {
+        world
+            .until_told(
+                &name,
+                &format!("Scheduled=True/PolicyScheduled Initialized=False/{reason}"),
+            )
+            .await;
+        let condition = world.condition(&name, "Initialized").await.unwrap();
+        assert!(
+            condition.message.contains(words),
+            "{name}: {}",
+            condition.message
+        );
+        assert_eq!(
+            world.status(&name).await.initializer.unwrap().attempts,
+            0,
+            "{name}"
+        );
+    }
+    world
+        .until_answer(&replica, "clusterwide-good/1", (200, Some(true)))
+        .await;
+    world.until_ready(&replica).await;
+    assert!(world.told(&good).await.contains("Ready[0]=True"));
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_passes_is_tried_again_by_itself() {
+    let world = World::start().await;
+    let replica = world.replica(0).await;
+    let later = world.folder.path().join("later.wasm");
+    let uri = format!("file://{}", later.display());
+    let revision = world.add("p", 1, &uri).await;
+    world
+        .until_told(
+            &revision,
+            "Scheduled=True/PolicyScheduled Initialized=False/PullError",
+        )
+        .await;
+    assert_eq!(world.guest("later.wasm", true), uri);
+    // 20: five seconds later at most.
+    world
+        .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
+        .await;
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_ended_three_leaders_is_given_up() {
+    let world = World::start().await;
+    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    let scheduled = json!([{"type": "Scheduled", "status": "True", "reason": "PolicyScheduled", "generation": 1}]);
+    world
+        .set_status(
+            &revision,
+            json!({"conditions": scheduled, "initializer": {"attempts": 3}}),
+        )
+        .await;
+    let replica = world.replica(0).await;
+    world
+        .until_told(
+            &revision,
+            "Scheduled=True/PolicyScheduled Initialized=False/ModuleInvalid",
+        )
+        .await;
+    let condition = world.condition(&revision, "Initialized").await.unwrap();
+    assert!(
+        condition.message.contains("ended 3 times"),
+        "{}",
+        condition.message
+    );
+    // 28: the next generation is not blamed.
+    let next = world.add("p", 2, &world.guest("yes.wasm", true)).await;
+    world
+        .until_answer(&replica, "clusterwide-p/2", (200, Some(true)))
+        .await;
+    assert!(world.told(&next).await.contains("Initialized=True"));
+    replica.stop().await;
+}

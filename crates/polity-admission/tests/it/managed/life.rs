@@ -1,0 +1,241 @@
+//! Rows 5, 6, 9 and 14 of section 19.3, and what is answered meanwhile (8.1).
+
+use polity_testing::eventually;
+use serde_json::json;
+
+use super::world::World;
+use crate::support::review;
+
+const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn from_created_to_ready_on_every_replica() {
+    let world = World::start().await;
+    let first = world.replica(0).await;
+    let second = world.replica(1).await;
+    world.until_ready(&first).await;
+    let yes = world.guest("yes.wasm", true);
+    let revision = world.add("p", 1, &yes).await;
+    world
+        .until_told(
+            &revision,
+            &format!("{READY} Ready[0]=True/PolicyReady Ready[1]=True/PolicyReady"),
+        )
+        .await;
+
+    let status = world.status(&revision).await;
+    let [module] = &status.modules[..] else {
+        panic!("one module: {status:?}");
+    };
+    assert_eq!((module.uri.as_str(), &module.member), (yes.as_str(), &None));
+    assert!(module.digest.starts_with("sha256:") && module.size > 8);
+    let initializer = status.initializer.unwrap();
+    assert_eq!(initializer.attempts, 0);
+    assert_eq!(
+        initializer.version.as_deref(),
+        Some(polity_runtime::VERSION)
+    );
+
+    for replica in [&first, &second] {
+        for (path, expected) in [
+            ("clusterwide-p/1", (200, Some(true))),
+            ("kw.cap.p/1", (200, Some(true))),
+            ("clusterwide-p/2", (404, None)),
+            ("clusterwide-p", (404, None)),
+            ("other/1", (404, None)),
+        ] {
+            assert_eq!(world.ask(replica, path).await, expected, "{path}");
+        }
+    }
+    world.serve(&revision).await;
+    world
+        .until_answer(&first, "clusterwide-p", (200, Some(true)))
+        .await;
+    for metric in [
+        "polity_loaded_policies{state=\"ready\"}",
+        "polity_revision_phase_seconds_count{phase=\"settings\"}",
+    ] {
+        let seen = world.metric(&first, metric).await;
+        assert!(seen.is_some_and(|n| n >= 1.0), "{metric}: {seen:?}");
+    }
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_update_is_loaded_beside_what_serves() {
+    let world = World::start().await;
+    let replica = world.replica(0).await;
+    let old = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    world
+        .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
+        .await;
+    world.serve(&old).await;
+
+    // 5: a broken update changes nothing for who asks the old one.
+    let broken = world.add("p", 2, "file:///no/such.wasm").await;
+    world
+        .until_told(
+            &broken,
+            "Scheduled=True/PolicyScheduled Initialized=False/PullError",
+        )
+        .await;
+    assert_eq!(world.ask(&replica, "clusterwide-p/2").await, (404, None));
+    assert_eq!(
+        world.ask(&replica, "clusterwide-p").await,
+        (200, Some(true))
+    );
+    world.disable(&broken).await;
+
+    let new = world.add("p", 3, &world.guest("no.wasm", false)).await;
+    world
+        .until_answer(&replica, "clusterwide-p/3", (200, Some(false)))
+        .await;
+    assert_eq!(
+        world.ask(&replica, "clusterwide-p").await,
+        (200, Some(true)),
+        "until the controller says so"
+    );
+    world.serve(&new).await;
+    world
+        .until_answer(&replica, "clusterwide-p", (200, Some(false)))
+        .await;
+    assert_eq!(
+        world.ask(&replica, "clusterwide-p/1").await,
+        (200, Some(true)),
+        "through its drain"
+    );
+
+    // 14: disabled, then gone.
+    world.disable(&old).await;
+    world
+        .until_answer(&replica, "clusterwide-p/1", (404, None))
+        .await;
+    world.delete(&new).await;
+    world
+        .until_answer(&replica, "clusterwide-p/3", (404, None))
+        .await;
+    for metric in [
+        "polity_loaded_policies{state=\"ready\"}",
+        "polity_loaded_modules",
+    ] {
+        eventually("nothing is loaded any more", || async {
+            let n = world.metric(&replica, metric).await;
+            if n == Some(0.0) { Ok(()) } else { Err(n) }
+        })
+        .await;
+    }
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn groups_are_served_with_their_members() {
+    let world = World::start().await;
+    let replica = world.replica(0).await;
+    let (yes, no) = (world.guest("yes.wasm", true), world.guest("no.wasm", false));
+    let spec = json!({
+        "expression": "a() && b()", "message": "refused",
+        "policies": {"a": {"module": yes}, "b": {"module": no}},
+    });
+    let group = super::world::revision("ClusterAdmissionPolicyGroup", "g", 1, spec);
+    let group = world.add_object(group).await;
+    world
+        .until_told(&group, &format!("{READY} Ready[0]=True/PolicyReady"))
+        .await;
+    assert_eq!(world.status(&group).await.modules.len(), 2);
+    for (path, expected) in [
+        ("clusterwide-group-g/1", false),
+        ("clusterwide-group-g%2Fa/1", true),
+        ("clusterwide-group-g%2Fb/1", false),
+        ("kw.capg.g%2Fa/1", true),
+    ] {
+        assert_eq!(
+            world.ask(&replica, path).await,
+            (200, Some(expected)),
+            "{path}"
+        );
+    }
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_rollback_brings_back_the_same_bytes() {
+    let world = World::start().await;
+    let replica = world.replica(0).await;
+    let uri = world.guest("moving.wasm", true);
+    let first = world.add("p", 1, &uri).await;
+    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    world.until_told(&first, &ready).await;
+
+    // 27: what the reference stands for has changed since.
+    assert_eq!(world.guest("moving.wasm", false), uri);
+    let mut back =
+        super::world::revision("ClusterAdmissionPolicy", "p", 3, json!({ "module": uri }));
+    back["metadata"]["annotations"]["kubewarden.io/rollback-of"] = json!("1");
+    let back = world.add_object(back).await;
+    world.until_told(&back, &ready).await;
+    assert_eq!(
+        world.status(&back).await.modules,
+        world.status(&first).await.modules
+    );
+    assert_eq!(
+        world.ask(&replica, "clusterwide-p/3").await,
+        (200, Some(true))
+    );
+    let new = world.add("p", 4, &uri).await;
+    world.until_told(&new, &ready).await;
+    assert_eq!(
+        world.ask(&replica, "clusterwide-p/4").await,
+        (200, Some(false)),
+        "a new generation asks anew"
+    );
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_policy_created_again_replaces_the_old_one() {
+    let world = World::start().await;
+    let replica = world.replica(0).await;
+    let old = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    world
+        .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
+        .await;
+    world.delete(&old).await;
+    let again = world.add("p", 1, &world.guest("no.wasm", false)).await;
+    assert_eq!(again, old, "names come back");
+    world
+        .until_answer(&replica, "clusterwide-p/1", (200, Some(false)))
+        .await;
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn told_to_stop_it_answers_until_the_end() {
+    let world = World::start().await;
+    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    let mut options = world.options(0, world.client.clone());
+    options.shutdown_delay = std::time::Duration::from_secs(1);
+    let replica = super::world::Replica::start(options).await;
+    world
+        .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
+        .await;
+    let (address, admin) = (replica.address, replica.admin);
+    let stopping = tokio::spawn(replica.stop());
+    eventually("it is not ready any more", || async {
+        world.browser.send(admin, "/readiness", "").await.0 == 503
+    })
+    .await;
+    let (status, _) = world
+        .browser
+        .send(address, "/validate/clusterwide-p/1", &review(""))
+        .await;
+    assert_eq!(status, 200);
+    stopping.await.unwrap();
+    assert!(
+        world
+            .told(&revision)
+            .await
+            .ends_with("Ready[0]=True/PolicyReady"),
+        "what it says stays: the controller sees the pod go"
+    );
+}
