@@ -67,6 +67,20 @@ variables! {
     DRYRUN_MAPPINGS_FILE = "DRYRUN_MAPPINGS_FILE";
     /// Whether a dry run looks at the cluster instead of files (`--from-cluster`).
     DRYRUN_FROM_CLUSTER = "DRYRUN_FROM_CLUSTER";
+    /// The PolicyServer whose policies are served (`--policy-server`).
+    POLICY_SERVER = "POLITY_POLICY_SERVER";
+    /// The pod of a replica, which ends in its number (`--pod-name`).
+    POD_NAME = "POD_NAME";
+    /// The namespace of the pod (`--pod-namespace`).
+    POD_NAMESPACE = "POD_NAMESPACE";
+    /// The UID of the pod (`--pod-uid`).
+    POD_UID = "POD_UID";
+    /// Where the replicas of a policy server keep modules for each other (`--cache-dir`).
+    CACHE_DIR = "POLITY_CACHE_DIR";
+    /// The certificate and key that files of the cache are signed with (`--cache-signing-dir`).
+    CACHE_SIGNING_DIR = "POLITY_CACHE_SIGNING_DIR";
+    /// What policies of namespaces may call (`--server-config`).
+    SERVER_CONFIG = "POLITY_SERVER_CONFIG";
     /// Whether the policy server reads its policies from a file (`--standalone`).
     STANDALONE = "KUBEWARDEN_STANDALONE";
     /// The address the policy server listens on (`--addr`).

@@ -1,5 +1,6 @@
 //! `polity server`: the policy server, with the flags and variables that existing installations use.
 
+mod cluster;
 mod daemon;
 
 use std::io::Write as _;
@@ -10,14 +11,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use polity_admission::{
-    ClusterChoice, EngineOptions, FairLimits, GuestLimits, ModuleOptions, Standalone,
-    StandaloneOptions, WebhookLimits, runtime_threads,
+    ClusterChoice, EngineOptions, FairLimits, GuestLimits, Managed, ManagedOptions, ModuleOptions,
+    Standalone, StandaloneOptions, WebhookLimits, runtime_threads,
 };
 use polity_cli::exit::Exit;
 use polity_runtime::args::{ByteSize, ClientArgs, HumanDuration, TlsArgs};
+use polity_runtime::lease::LeaseTiming;
 use polity_runtime::logs::LogArgs;
 use polity_runtime::metrics::{Metrics, MetricsError};
-use polity_runtime::{Clock, Shutdown, dirs, env};
+use polity_runtime::{Clock, Shutdown, client, dirs, env};
 
 /// An evaluation that takes longer makes its policy give way to the others.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
@@ -30,7 +32,7 @@ const HOST_STACK: usize = 3 << 20;
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  polity server --standalone --policies policies.yml\n  polity server --standalone --policies policies.yml --cert-file tls.crt --key-file tls.key --port 8443\n  kill -HUP PID                   read the policies again; so does a change of the file\n  polity server docs --output policy-server.md\n\nA link to this program that is called policy-server is this command."
+    after_help = "Examples:\n  polity server --standalone --policies policies.yml\n  polity server --standalone --policies policies.yml --cert-file tls.crt --key-file tls.key --port 8443\n  kill -HUP PID                   read the policies again; so does a change of the file\n  polity server --policy-server default --pod-name policy-server-default-0 --pod-namespace kubewarden --pod-uid UID\n                                  one replica of a PolicyServer, as our controller starts it\n  polity server docs --output policy-server.md\n\nA link to this program that is called policy-server is this command."
 )]
 pub(crate) struct ServerArgs {
     #[command(subcommand)]
@@ -41,6 +43,8 @@ pub(crate) struct ServerArgs {
     tls: TlsArgs,
     #[command(flatten)]
     policies: PolicyArgs,
+    #[command(flatten)]
+    cluster: cluster::InClusterArgs,
     #[command(flatten)]
     modules: ModuleArgs,
     #[command(flatten)]
@@ -85,7 +89,7 @@ struct ListenArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Policies")]
 struct PolicyArgs {
-    /// Read the policies from a file; no cluster tells us which to serve
+    /// Read the policies from a file, whatever else is said; so it is without --policy-server
     #[arg(long, env = env::STANDALONE)]
     standalone: bool,
     /// The file with the policies; it is watched, and a good change is served without a restart
@@ -223,11 +227,38 @@ impl ServerArgs {
             .block_on(async {
                 let logging = logs.init(SERVICE)?;
                 let metrics = self.telemetry.metrics()?;
-                let outcome = serve(self.options(workers, metrics.clone())).await;
+                let outcome = self.serve(workers, metrics.clone()).await;
                 metrics.finish();
                 logging.finish();
                 outcome
             })
+    }
+
+    async fn serve(self, workers: usize, metrics: Metrics) -> anyhow::Result<Exit> {
+        if self.limits.disable_timeout_protection {
+            tracing::warn!("nothing limits the time of evaluations: timeout protection is off");
+        }
+        let shutdown = Shutdown::on_signals()?;
+        // Told to stop while it still starts, it has nothing to finish.
+        if self.is_managed() {
+            let options = self.managed(workers, metrics).await?;
+            let Some(started) = shutdown.run_until(Managed::start(options)).await else {
+                return Ok(Exit::Fine);
+            };
+            started?.run_until(shutdown).await?;
+        } else {
+            let options = self.options(workers, metrics);
+            let Some(started) = shutdown.run_until(Standalone::start(options)).await else {
+                return Ok(Exit::Fine);
+            };
+            started?.run_until(shutdown).await?;
+        }
+        Ok(Exit::Fine)
+    }
+
+    /// Whether a cluster tells us what to serve. Command lines from before there was a choice have none.
+    fn is_managed(&self) -> bool {
+        !self.policies.standalone && self.cluster.policy_server.is_some()
     }
 
     /// What asks for something that must not be passed over.
@@ -256,6 +287,15 @@ impl ServerArgs {
                 hint: "profile the process from outside, for example with perf record -p PID",
             });
         }
+        if self.is_managed()
+            && let Some(flag) = self.cluster.missing()
+        {
+            return Some(Refusal {
+                flag,
+                why: "a replica of a policy server must know its pod",
+                hint: "the controller sets POD_NAME, POD_NAMESPACE and POD_UID; --standalone needs none of them",
+            });
+        }
         let ListenArgs {
             port,
             readiness_probe_port,
@@ -275,12 +315,51 @@ impl ServerArgs {
         }
     }
 
+    async fn managed(self, workers: usize, metrics: Metrics) -> anyhow::Result<ManagedOptions> {
+        let Self {
+            command: _,
+            listen,
+            tls,
+            policies,
+            cluster,
+            modules,
+            limits,
+            daemon: _,
+            client,
+            telemetry: _,
+            refused: _,
+        } = self;
+        let (webhook, readiness) = (listen.webhook(), listen.readiness());
+        let client = client::connect(&client)
+            .await
+            .context("connecting to the cluster")?;
+        Ok(ManagedOptions {
+            server_config: cluster.server_config(&policies.policies),
+            cache: cluster.cache(),
+            identity: cluster.identity(),
+            client,
+            listen: webhook,
+            readiness_listen: readiness,
+            tls: tls.files(),
+            engine: limits.engine(workers, modules.max_module_size),
+            modules: modules.options(),
+            policy_timeout: limits.policy_timeout(),
+            always_accept_namespace: policies.always_accept_admission_reviews_on_namespace,
+            limits: limits.webhook(workers),
+            shutdown_delay: listen.shutdown_delay.0,
+            lease: LeaseTiming::default(),
+            metrics,
+            clock: Clock::system(),
+        })
+    }
+
     fn options(self, workers: usize, metrics: Metrics) -> StandaloneOptions {
         let Self {
             command: _,
             listen,
             tls,
             policies,
+            cluster: _,
             modules,
             limits,
             daemon: _,
@@ -290,7 +369,7 @@ impl ServerArgs {
         } = self;
         let (webhook, readiness) = (listen.webhook(), listen.readiness());
         let PolicyArgs {
-            // Nothing else can be chosen yet.
+            // It was chosen.
             standalone: _,
             policies,
             always_accept_admission_reviews_on_namespace,
@@ -308,8 +387,7 @@ impl ServerArgs {
                 client,
                 may_be_missing: ignore_kubernetes_connection_failure,
             },
-            policy_timeout: (!limits.disable_timeout_protection)
-                .then(|| Duration::from_secs(limits.policy_timeout)),
+            policy_timeout: limits.policy_timeout(),
             always_accept_namespace: always_accept_admission_reviews_on_namespace,
             limits: limits.webhook(workers),
             continue_on_errors,
@@ -356,6 +434,10 @@ impl ModuleArgs {
 }
 
 impl LimitArgs {
+    fn policy_timeout(&self) -> Option<Duration> {
+        (!self.disable_timeout_protection).then(|| Duration::from_secs(self.policy_timeout))
+    }
+
     fn engine(&self, workers: usize, max_module: ByteSize) -> EngineOptions {
         let defaults = EngineOptions::default();
         EngineOptions {
@@ -391,19 +473,6 @@ impl LimitArgs {
             time: (!self.disable_timeout_protection).then_some(self.request_timeout.0),
         }
     }
-}
-
-async fn serve(options: StandaloneOptions) -> anyhow::Result<Exit> {
-    let shutdown = Shutdown::on_signals()?;
-    if options.policy_timeout.is_none() {
-        tracing::warn!("nothing limits the time of evaluations: timeout protection is off");
-    }
-    // Told to stop while it still loads, it has nothing to finish.
-    let Some(started) = shutdown.run_until(Standalone::start(options)).await else {
-        return Ok(Exit::Fine);
-    };
-    started?.run_until(shutdown).await?;
-    Ok(Exit::Fine)
 }
 
 fn write_docs(output: &Path) -> anyhow::Result<Exit> {

@@ -176,6 +176,49 @@ fn flags_become_options() {
 }
 
 #[test]
+fn the_mode_of_section_7_1() {
+    let pod = &[
+        "--pod-name",
+        "policy-server-default-2",
+        "--pod-namespace",
+        "kubewarden",
+        "--pod-uid",
+        "u",
+    ][..];
+    for (args, is_managed) in [
+        (&[][..], false),
+        (&["--standalone"], false),
+        (&["--policy-server", "default"], true),
+        (&["--policy-server", "default", "--standalone"], false),
+    ] {
+        let args = parse(&[args, pod].concat()).unwrap();
+        assert_eq!(args.is_managed(), is_managed, "{args:?}");
+        assert_eq!(args.refusal(), None, "{args:?}");
+    }
+    let args = parse(
+        &[
+            &[
+                "--policy-server",
+                "default",
+                "--policies",
+                "/config/policies.yml",
+            ],
+            pod,
+        ]
+        .concat(),
+    );
+    let cluster = args.unwrap().cluster;
+    assert_eq!(cluster.identity().ordinal(), Some(2));
+    assert_eq!(
+        cluster.server_config("/config/policies.yml".as_ref()),
+        Path::new("/config/server.yml")
+    );
+    let refused = parse(&["--policy-server", "default", "--pod-name", "x-0"]).unwrap();
+    assert_eq!(refused.refusal().unwrap().flag, "--pod-namespace");
+    assert!(parse(&["--policy-server", ""]).is_err());
+}
+
+#[test]
 fn the_name_of_the_program_can_be_the_command() {
     let given = |words: &[&str]| {
         crate::arguments(words.iter().map(Into::into))
