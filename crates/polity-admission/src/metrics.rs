@@ -82,7 +82,7 @@ impl ServerMetrics {
                 .with_description("Times that the policies were read again, by outcome.")
                 .build(),
             phases: meter
-                .f64_histogram("polity_revision_phase")
+                .f64_histogram("polity_revision_phase_seconds")
                 .with_unit("s")
                 .with_description("Time that the steps from a revision to a policy took.")
                 .with_boundaries(vec![
@@ -90,7 +90,7 @@ impl ServerMetrics {
                 ])
                 .build(),
             module_cache: meter
-                .u64_counter("polity_module_cache")
+                .u64_counter("polity_module_cache_total")
                 .with_description("Looks for a module, by what was found.")
                 .build(),
             modules: meter
