@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use polity_eval::{ConfigError, Environment, InitError, Policy, PolicyConfig, parse_policies};
-use polity_fetch::ModuleUri;
-use polity_host::{LoadedModules, Modules, module_of};
+use polity_fetch::{ModuleUri, Progress};
+use polity_host::{LoadProgress, LoadedModules, Modules, module_of};
 use tracing::{error, info, warn};
 
 use crate::metrics::ServerMetrics;
@@ -63,7 +63,9 @@ impl Loader {
         let configs = parse_policies(text)?;
         warn_of_missing_capabilities(&configs);
         let uris = uris(&configs);
-        let modules = Arc::new(self.modules.load_all(uris, self.parallelism).await);
+        let progress = Arc::new(Counted(self.metrics.clone()));
+        let modules = self.modules.load_all(uris, self.parallelism, progress);
+        let modules = Arc::new(modules.await);
         let prepared: Vec<Prepared> = futures::stream::iter(configs)
             .map(|(id, config)| self.prepare(id, config, modules.clone()))
             .buffer_unordered(self.parallelism)
@@ -123,6 +125,21 @@ impl Loader {
             info!(n_policies = prepared.len(), "policies are ready");
         }
         failed
+    }
+}
+
+/// Counts what the store had.
+struct Counted(ServerMetrics);
+
+impl Progress for Counted {}
+
+impl LoadProgress for Counted {
+    fn takes_up(&self) {
+        self.0.module_cache("hit");
+    }
+
+    fn compiles(&self) {
+        self.0.module_cache("not_there");
     }
 }
 

@@ -49,6 +49,9 @@ pub enum ModuleError {
 
 /// Told how a module gets here; every call may be ignored.
 pub trait LoadProgress: Progress {
+    /// The module is here, and code that was made of it before is taken up.
+    fn takes_up(&self) {}
+
     /// The module is here, and its compilation begins.
     fn compiles(&self) {}
 }
@@ -165,12 +168,19 @@ impl Modules {
         &self,
         uris: impl IntoIterator<Item = ModuleUri>,
         parallelism: usize,
+        progress: Arc<dyn LoadProgress>,
     ) -> LoadedModules {
         futures::stream::iter(uris)
             .map(|uri| {
                 // Each on a task of its own: reading and hashing a module takes a thread, too.
-                let (modules, wanted) = (self.clone(), uri.clone());
-                let task = tokio::spawn(async move { modules.load(&wanted).await });
+                let (modules, wanted, progress) = (self.clone(), uri.clone(), progress.clone());
+                let task = tokio::spawn(async move {
+                    let options = LoadOptions {
+                        mode: None,
+                        progress: &*progress,
+                    };
+                    modules.load_with(&wanted, options).await
+                });
                 async move {
                     let given_up = |_| ModuleError::GivenUp {
                         uri: uri.to_string(),
@@ -242,7 +252,10 @@ impl Modules {
             },
         };
         let module = match self.take_up(&key).await? {
-            Some(module) => module,
+            Some(module) => {
+                options.progress.takes_up();
+                module
+            }
             None => {
                 options.progress.compiles();
                 let modules = self.clone();

@@ -178,6 +178,7 @@ async fn with_continue_on_errors_the_rest_is_served() {
         r#"policy_name="broken""#,
         "initialization_error=\"Error while downloading policy 'broken' from file:///no/such.wasm: ",
         "polity_loaded_policies{state=\"failed\"} 1",
+        "polity_module_cache_total{result=\"not_there\"} 1",
     ] {
         assert!(metrics.contains(part), "{part}\nis not in\n{metrics}");
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use polity_eval::{ExecutionMode, GuestConfig, Settings};
@@ -148,7 +149,9 @@ async fn one_that_cannot_be_had_does_not_keep_the_others() {
         ModuleUri::File(directory.path().join("missing.wasm")),
         module(),
     ];
-    let loaded = modules(&fetcher).load_all(uris.clone(), 2).await;
+    let loaded = modules(&fetcher)
+        .load_all(uris.clone(), 2, Arc::new(()))
+        .await;
     let say = |uri: &str, member: Option<&str>| {
         let guest = GuestConfig {
             module: uri.to_owned(),
