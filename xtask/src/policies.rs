@@ -1,6 +1,7 @@
 //! `cargo xtask policies`: builds our own policies for Wasm and writes into each what it says about itself.
 //!
-//! The modules land in `policies/` of the target folder, where the tests look for them.
+//! The modules land in `policies/` of the target folder, where the tests look for them; some of them in `samples/` too,
+//! where the program's build script takes them from.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ const TARGET: &str = "wasm32-wasip1";
 
 /// The custom section that holds a module's metadata.
 const SECTION: &str = "io.kubewarden.metadata";
+
+/// What `polity up` brings along.
+const SAMPLES: [&str; 3] = ["pod-privileged", "host-namespaces", "trusted-registries"];
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -45,11 +49,17 @@ pub(crate) fn build() -> Result<PathBuf> {
     eprintln!("building policies (two minutes the first time)");
     shell::run(cargo("build")?.args(["--release", "--target", TARGET]))?;
     let folder = folder()?;
+    let samples = shell::target_folder()?.join("samples");
+    fs::create_dir_all(&samples).with_context(|| format!("making {}", samples.display()))?;
     for policy in sources()? {
         let module = find_module(&policy)?;
         let annotated = annotate(&module, &policy.join("metadata.json"))?;
         let name = policy.file_name().context("a policy has a folder")?;
         write_if_changed(&folder.join(name).with_extension("wasm"), &annotated)?;
+        if SAMPLES.iter().any(|sample| name == *sample) {
+            let sample = samples.join(name).with_extension("wasm");
+            write_if_changed(&sample, &annotated)?;
+        }
     }
     Ok(folder)
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::shell;
+use crate::{policies, shell};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,6 +22,10 @@ impl Args {
         } else {
             eprintln!("building polity for the first time (up to ten minutes on two cores, once)");
         }
+        // Without the compiler they need there are no samples, and everything else is as it is.
+        policies::build()
+            .inspect_err(|error| eprintln!("no sample policies: {error:#}"))
+            .ok();
         let (built, took) = shell::timed(|| shell::run(&mut build_command()));
         built?;
         eprintln!("built in {}, starting", shell::duration(took));

@@ -19,9 +19,10 @@ pub struct ResetArgs {
 }
 
 /// What `polity up` and `polity apiserver` put into a data directory; nothing else is ever removed.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "clusters",
     "pki",
+    "samples",
     "kubeconfig",
     "run.json",
     "run.lock",

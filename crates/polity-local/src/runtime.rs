@@ -178,12 +178,17 @@ impl Local {
         };
         tokio::pin!(loops);
         tokio::select! {
-            () = &mut loops => Ok(()),
+            () = &mut loops => return Ok(()),
+            () = shutdown.triggered() => {}
             Some(_) = self.watches.join_next() => {
                 ours.trigger();
                 loops.await;
-                Err(WatchEnded)
+                return Err(WatchEnded);
             }
         }
+        // What is left is to end processes. The API may be going too: nobody need look for it.
+        self.watches.abort_all();
+        loops.await;
+        Ok(())
     }
 }

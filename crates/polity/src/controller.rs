@@ -14,7 +14,7 @@ use polity_runtime::args::ClientArgs;
 use polity_runtime::{Clock, Shutdown, Tasks, client, env, lease};
 
 /// The account of policy servers that name none.
-const SERVICE_ACCOUNT: &str = "policy-server";
+pub(crate) const SERVICE_ACCOUNT: &str = "policy-server";
 /// How long tasks may take to end.
 const PATIENCE: Duration = Duration::from_secs(25);
 

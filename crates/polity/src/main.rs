@@ -7,10 +7,13 @@
 mod apiserver;
 mod banner;
 mod controller;
+mod defaults;
 mod detach;
+mod hub;
 mod install;
 mod markdown;
 mod pods;
+mod samples;
 mod server;
 mod services;
 mod up;

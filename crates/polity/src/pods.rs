@@ -18,8 +18,8 @@ use crate::services::Services;
 
 /// The node that Pods of this machine are on.
 const NODE: &str = "local";
-/// What Pods have to end when everything does: less than tasks have.
-const STOP_GRACE: Duration = Duration::from_secs(15);
+/// What Pods have to end when everything does. They need not wait for callers to learn of it: nobody calls any more.
+const STOP_GRACE: Duration = Duration::from_secs(3);
 /// The last word of the images that this program stands for, whatever registry they are from.
 const OUR_IMAGES: [&str; 2] = ["polity", "policy-server"];
 /// What Pods have of this process's environment: how programs and the network are reached.

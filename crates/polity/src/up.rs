@@ -13,7 +13,7 @@ use polity_runtime::args::ClientArgs;
 use polity_runtime::{Clock, Shutdown, client, env, files};
 
 use crate::services::{Plan, Services};
-use crate::{banner, install, pods};
+use crate::{banner, defaults, hub, install, pods};
 
 const HUB: &str = "hub";
 const FIRST_PORT: u16 = 6443;
@@ -72,6 +72,9 @@ impl UpArgs {
         let state = run_state(&services, &local);
         install::apply(&connect(&state).await?, &install::Definition::all()?).await?;
         pods::start(&services, local.dir(), hub_client(&state).await?).await?;
+        hub::start(&services, hub_client(&state).await?).await?;
+        let client = hub_client(&state).await?;
+        defaults::create(&client, local.dir(), &Clock::system()).await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;

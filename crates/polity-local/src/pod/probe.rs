@@ -1,7 +1,8 @@
 //! Probes: which one is due, and what their answers amount to.
 //!
 //! As a kubelet has it: nothing else is asked before the startup probe succeeded; readiness begins as "no" and
-//! liveness as "yes"; an answer counts once it came as often in a row as the threshold says.
+//! liveness as "yes"; an answer counts once it came as often in a row as the threshold says. Only at the beginning it
+//! is less patient: a process that is about to be ready is asked again soon, not a whole period later.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +11,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Probe};
 
 use super::{later, seconds};
+
+/// How often readiness is asked for at first, and for how long.
+const EAGER_PERIOD: Duration = Duration::from_millis(250);
+const EAGER_FOR: Duration = Duration::from_secs(30);
 
 /// What a probe decides about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +69,8 @@ impl Check {
 struct Asked {
     check: Check,
     next_at: Timestamp,
+    /// Until when a "no" is asked about again soon.
+    eager_until: Option<Timestamp>,
     in_flight: bool,
     last: Option<Verdict>,
     in_a_row: i32,
@@ -72,11 +79,13 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(probe: &Probe, started: Timestamp) -> Self {
+    fn new(kind: Kind, probe: &Probe, started: Timestamp) -> Self {
         let delay = seconds(probe.initial_delay_seconds.unwrap_or(0).into());
+        let next_at = later(started, delay);
         Self {
             check: Check::of(probe),
-            next_at: later(started, delay),
+            next_at,
+            eager_until: (kind == Kind::Readiness).then(|| later(next_at, EAGER_FOR)),
             in_flight: false,
             last: None,
             in_a_row: 0,
@@ -86,7 +95,14 @@ impl Asked {
 
     fn answered(&mut self, verdict: Verdict, now: Timestamp) {
         self.in_flight = false;
-        self.next_at = later(now, self.check.period);
+        let is_eager = self.eager_until.is_some_and(|until| now < until);
+        self.next_at = match verdict {
+            Verdict::Failure if is_eager => later(now, EAGER_PERIOD.min(self.check.period)),
+            Verdict::Success | Verdict::Failure => later(now, self.check.period),
+        };
+        if verdict == Verdict::Success {
+            self.eager_until = None;
+        }
         self.in_a_row = match self.last == Some(verdict) {
             true => self.in_a_row.saturating_add(1),
             false => 1,
@@ -108,7 +124,7 @@ pub(super) struct Probes(BTreeMap<Kind, Asked>);
 
 impl Probes {
     pub(super) fn new(container: Option<&Container>, started: Timestamp) -> Self {
-        let asked = |kind: Kind| Some((kind, Asked::new(kind.of(container?)?, started)));
+        let asked = |kind: Kind| Some((kind, Asked::new(kind, kind.of(container?)?, started)));
         let kinds = [Kind::Startup, Kind::Liveness, Kind::Readiness];
         Self(kinds.into_iter().filter_map(asked).collect())
     }

@@ -209,6 +209,26 @@ fn readiness_follows_its_probe_by_the_thresholds() {
 }
 
 #[test]
+fn a_process_that_starts_is_asked_often_but_not_for_ever() {
+    let mut story = Story::new(json!({"readinessProbe": {"tcpSocket": {"port": 1}}}));
+    assert_eq!(story.start(0), [Action::Probe(Kind::Readiness)]);
+    for now in 1..30 {
+        story.probed(now, Kind::Readiness, Verdict::Failure);
+        assert_eq!(story.look(now + 1), [Action::Probe(Kind::Readiness)]);
+    }
+    story.probed(30, Kind::Readiness, Verdict::Failure);
+    assert_eq!(story.look(39), []);
+    assert_eq!(story.look(40), [Action::Probe(Kind::Readiness)]);
+    // Once it was ready there is no hurry any more.
+    let mut story = Story::new(json!({"readinessProbe": {"tcpSocket": {"port": 1}}}));
+    story.start(0);
+    story.probed(1, Kind::Readiness, Verdict::Success);
+    story.look(11);
+    story.probed(11, Kind::Readiness, Verdict::Failure);
+    assert_eq!(story.look(20), []);
+}
+
+#[test]
 fn nothing_else_is_asked_before_the_startup_probe_succeeded() {
     let probe = json!({"tcpSocket": {"port": 1}, "periodSeconds": 1});
     let container = json!({"startupProbe": probe, "livenessProbe": probe, "readinessProbe": probe});
