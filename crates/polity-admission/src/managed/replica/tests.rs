@@ -74,7 +74,7 @@ fn what_one_revision_gets() {
     let new = || Sample::new(1);
     let ready = || new().initialized().ready(US, "True", "PolicyReady");
     let retry = |second| failed(Again::At(at(second)));
-    for (case, since, sample, local, expected) in [
+    let cases = vec![
         ("19.7 step 3: not initialised", STARTING, new(), None, ""),
         (
             "9: initialised",
@@ -251,7 +251,8 @@ fn what_one_revision_gets() {
             Some(failed(Again::Never)),
             "r1 is not: PullError",
         ),
-    ] {
+    ];
+    for (case, since, sample, local, expected) in cases {
         let locals: Vec<_> = local.into_iter().map(|local| ("r1", local)).collect();
         assert_eq!(told(since, [sample], &locals), expected, "{case}");
     }
