@@ -84,16 +84,19 @@ pub struct Ended {
 impl Polity {
     /// Starts `polity apiserver` on a data directory, on a port that is free.
     pub fn apiserver(data_dir: &Path) -> Self {
-        let data_dir = data_dir.to_string_lossy();
-        let arguments = [
-            "apiserver",
-            "--data-dir",
-            &*data_dir,
-            "--listen",
-            "127.0.0.1:0",
-        ];
-        Self::start(command(Path::new(&*data_dir)).args(arguments))
-            .unwrap_or_else(|ended| panic!("polity apiserver ended: {ended:?}"))
+        Self::serve("apiserver", data_dir)
+    }
+
+    /// Starts `polity up` on a data directory, on a port that is free.
+    pub fn up(data_dir: &Path) -> Self {
+        Self::serve("up", data_dir)
+    }
+
+    fn serve(word: &str, data_dir: &Path) -> Self {
+        let mut command = command(data_dir);
+        command.args([word, "--listen", "127.0.0.1:0", "--data-dir"]);
+        Self::start(command.arg(data_dir))
+            .unwrap_or_else(|ended| panic!("polity {word} ended: {ended:?}"))
     }
 
     /// Starts a command that serves an API and waits until it says that it is up; `Err` when it ended instead.

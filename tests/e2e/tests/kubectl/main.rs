@@ -13,6 +13,7 @@ mod definitions;
 mod deletion;
 mod discover;
 mod events;
+mod lifecycle;
 mod lists;
 mod namespaces;
 mod objects;

@@ -1,6 +1,5 @@
 //! Pods of `polity up`: policy servers as processes of this machine, and all that kubectl does with them.
 
-use std::path::Path;
 use std::process::Output;
 
 use e2e::polity::{self, folder};
@@ -20,7 +19,7 @@ impl World {
     fn new() -> Option<Self> {
         let program = Tool::Kubectl.or_leave_out()?;
         let folder = folder();
-        let server = up(folder.path());
+        let server = Polity::up(folder.path());
         let k = Kubectl::new(&program, server.kubeconfig());
         k.apply(&objects(2).to_string());
         k.ok("rollout status statefulset/web --timeout=110s");
@@ -48,12 +47,6 @@ impl World {
         let said = [stdout, stderr].concat();
         (status.code(), String::from_utf8_lossy(&said).into_owned())
     }
-}
-
-fn up(folder: &Path) -> Polity {
-    let data_dir = folder.to_str().unwrap();
-    let arguments = ["up", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
-    Polity::start(polity::command(folder).args(arguments)).unwrap()
 }
 
 /// A set of standalone policy servers, in the shape that servers of a cluster have.
@@ -201,7 +194,7 @@ fn pods_end_with_polity_and_come_back_with_it() {
             .all(|process| !is_alive(process))
             .then_some(())
     });
-    let server = up(folder.path());
+    let server = Polity::up(folder.path());
     eventually("both run again", || {
         let restarts = k.ok(
             "get pods -l app=web -o 'jsonpath={.items[*].status.containerStatuses[0].restartCount}'",
