@@ -9,6 +9,7 @@ pub mod certificates;
 mod controller;
 pub mod install;
 pub mod lifecycle;
+mod metrics;
 pub mod names;
 pub mod objects;
 pub mod policies;
@@ -18,3 +19,4 @@ pub mod validation;
 pub mod webhooks;
 
 pub use controller::{Controller, ControllerError};
+pub use metrics::PolicyMetrics;
