@@ -19,6 +19,8 @@ pub(crate) struct Args {
 /// The hidden command of the binary that prints its whole help as Markdown.
 const HELP_COMMAND: &str = "markdown-help";
 const HELP_PAGE: &str = "docs/reference/commands.md";
+/// What an installation is made of, besides the definitions.
+const INSTALL_FOLDER: &str = "config/install";
 
 impl Args {
     pub(crate) fn run(self) -> Result<()> {
@@ -29,6 +31,7 @@ impl Args {
             write_definitions,
         )?;
         write_help_page()?;
+        write_manifests()?;
         let after = snapshot()?;
         let changed: Vec<_> = after
             .iter()
@@ -53,16 +56,19 @@ impl Args {
 /// The generated files by path, relative to the root.
 fn snapshot() -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
-    let crds = shell::root().join("config/crd");
-    if crds.is_dir() {
-        for entry in fs::read_dir(crds)? {
+    for folder in ["config/crd", INSTALL_FOLDER] {
+        let path = shell::root().join(folder);
+        if !path.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(path)? {
             let path = entry?.path();
             let name = path
                 .file_name()
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
-            files.insert(format!("config/crd/{name}"), fs::read_to_string(&path)?);
+            files.insert(format!("{folder}/{name}"), fs::read_to_string(&path)?);
         }
     }
     if let Ok(text) = fs::read_to_string(shell::root().join(HELP_PAGE)) {
@@ -116,6 +122,16 @@ fn write_help_page() -> Result<()> {
     let path = shell::root().join(HELP_PAGE);
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     fs::write(path, page).context("writing the page")
+}
+
+/// By the binary itself, which prints and applies the same manifests.
+fn write_manifests() -> Result<()> {
+    let polity = build(&["--bin", "polity"], "debug/polity")?;
+    shell::run(
+        Command::new(polity)
+            .args(["install", "--folder", INSTALL_FOLDER])
+            .current_dir(shell::root()),
+    )
 }
 
 /// Builds with the features of the whole workspace, as the tests do, so that nothing is compiled twice.

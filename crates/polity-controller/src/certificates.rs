@@ -69,7 +69,7 @@ impl Authorities {
     pub fn contents(&self) -> Contents {
         let mut contents = Contents::from([
             ("ca.crt".to_owned(), self.current.certificate().to_pem()),
-            ("ca.key".to_owned(), self.current.key().to_pem()),
+            ("ca.key".to_owned(), key_pem(self.current.key())),
         ]);
         if let Some(old) = &self.old {
             contents.insert("old-ca.crt".to_owned(), old.to_pem());
@@ -136,7 +136,11 @@ impl Authorities {
                 contents
             }
         };
-        contents.insert("ca.crt".to_owned(), self.bundle());
+        contents.insert("ca.crt".to_owned(), self.current.certificate().to_pem());
+        match &self.old {
+            Some(old) => contents.insert("old-ca.crt".to_owned(), old.to_pem()),
+            None => contents.remove("old-ca.crt"),
+        };
         Ok((Some(&contents) != stored).then_some(contents))
     }
 
@@ -179,8 +183,13 @@ fn is_fresh(certificate: &Certificate, now: Timestamp) -> bool {
 fn pair(issued: &Issued) -> Contents {
     Contents::from([
         ("tls.crt".to_owned(), issued.certificate.to_pem()),
-        ("tls.key".to_owned(), issued.key.to_pem()),
+        ("tls.key".to_owned(), key_pem(&issued.key)),
     ])
+}
+
+/// The form that tools of the ecosystem write, where the kind of key has it.
+fn key_pem(key: &PrivateKey) -> String {
+    key.to_traditional_pem().unwrap_or_else(|_| key.to_pem())
 }
 
 #[cfg(test)]
@@ -203,6 +212,7 @@ mod tests {
         let made = Authorities::due(None, start()).unwrap();
         let contents = made.contents();
         assert_eq!(contents.keys().collect::<Vec<_>>(), ["ca.crt", "ca.key"]);
+        assert!(contents["ca.key"].starts_with("-----BEGIN EC PRIVATE KEY-----"));
         for day in [0, 1, 3589] {
             let kept = Authorities::due(Some(&contents), days(day)).unwrap();
             assert_eq!(kept.contents(), contents, "day {day}");
@@ -289,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotated_authority_reaches_the_signers_bundle() {
+    fn a_rotated_authority_reaches_the_signers() {
         let first = Authorities::due(None, start()).unwrap();
         let signer = first
             .signer_due(None, "kubewarden", "a", days(3400))
@@ -300,6 +310,9 @@ mod tests {
             .signer_due(Some(&signer), "kubewarden", "a", days(3591))
             .unwrap()
             .unwrap();
-        assert_eq!(updated["ca.crt"], rotated.bundle());
+        assert_eq!(updated["ca.crt"], rotated.contents()["ca.crt"]);
+        assert_eq!(updated["old-ca.crt"], signer["ca.crt"]);
+        // No leaf outlives its authority, so this one was due as well.
+        assert_eq!(updated["previous.crt"], signer["tls.crt"]);
     }
 }

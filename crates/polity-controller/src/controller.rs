@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use crate::certificates::{Authorities, CHECK_EVERY};
 use crate::lifecycle::Settings;
+use crate::metrics::PolicyMetrics;
 use crate::objects::Setup;
 use crate::policies::Lifecycle;
 use crate::servers::{SecretError, Servers, ensure_authorities};
@@ -43,6 +44,8 @@ pub struct Controller {
     pub setup: Setup,
     /// Its name in the election; `None` works without one.
     pub identity: Option<String>,
+    /// What it counts, if anybody wants to know.
+    pub metrics: Option<PolicyMetrics>,
 }
 
 impl Controller {
@@ -88,15 +91,16 @@ impl Controller {
         };
         let mut settings = self.settings.clone();
         settings.ca_bundle = authorities.bundle();
-        let lifecycle = Lifecycle::new(self.client.clone(), self.clock.clone(), settings);
+        let lifecycle = Lifecycle::new(self.client.clone(), self.clock.clone(), settings)
+            .with_metrics(self.metrics.clone());
         let servers = Servers::new(self.client.clone(), self.clock.clone(), self.setup.clone());
         let (renewed, current) = watch::channel(authorities);
         info!("leading");
         tokio::join!(
             lifecycle.clone().run(term.clone()),
             servers.run(current, term.clone()),
-            term.run_until(self.renew(&lifecycle, &renewed)),
-            term.run_until(self.collect(&lifecycle)),
+            Box::pin(term.run_until(self.renew(&lifecycle, &renewed))),
+            Box::pin(term.run_until(self.collect(&lifecycle))),
         );
     }
 

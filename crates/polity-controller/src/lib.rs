@@ -2,12 +2,14 @@
 //!
 //! Decisions are pure functions of what was read and the time: [`lifecycle`] says what to write next for one policy
 //! and when to look again, [`objects`] what a policy server is made of, [`certificates`] which are due, [`validation`]
-//! what may be stored. Nothing is kept in between, so a restart needs no recovery. [`policies`] and [`servers`] are the
+//! what may be stored, [`install`] what an installation is made of. Nothing is kept in between, so a restart needs no recovery. [`policies`] and [`servers`] are the
 //! shells that read and write; [`Controller`] runs both while it leads.
 
 pub mod certificates;
 mod controller;
+pub mod install;
 pub mod lifecycle;
+mod metrics;
 pub mod names;
 pub mod objects;
 pub mod policies;
@@ -17,3 +19,4 @@ pub mod validation;
 pub mod webhooks;
 
 pub use controller::{Controller, ControllerError};
+pub use metrics::PolicyMetrics;

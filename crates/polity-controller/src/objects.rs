@@ -40,6 +40,10 @@ pub struct Setup {
     pub has_tracing: bool,
     /// Where traces and metrics are collected.
     pub collector: Collector,
+    /// The Secret with the authority of the collector, key `ca.crt`.
+    pub collector_ca_secret: Option<String>,
+    /// The Secret with the certificate that the collector is shown, keys `tls.crt` and `tls.key`.
+    pub collector_client_secret: Option<String>,
     /// The ConfigMap with the authority of API servers, for mutual TLS.
     pub client_ca_config_map: Option<String>,
     /// Secrets that every pod pulls its image with.

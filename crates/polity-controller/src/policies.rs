@@ -18,7 +18,8 @@ use tracing::{debug, info, warn};
 
 use self::apply::Outcome;
 use self::watch::Index;
-use crate::lifecycle::{Plan, PolicyError, PolicyKind, Settings};
+use crate::lifecycle::{Plan, PolicyError, PolicyKind, Settings, Write};
+use crate::metrics::PolicyMetrics;
 use crate::shell::{Queue, pause, slow_round};
 
 /// The name under which the controller writes.
@@ -60,6 +61,7 @@ pub struct Lifecycle {
     settings: Arc<Mutex<Settings>>,
     index: Arc<Mutex<Index>>,
     queue: Arc<Queue<PolicyKey>>,
+    metrics: Option<PolicyMetrics>,
     /// How often each policy failed in a row.
     failures: Arc<Mutex<BTreeMap<PolicyKey, u32>>>,
 }
@@ -74,7 +76,14 @@ impl Lifecycle {
             client,
             clock,
             settings: Arc::new(Mutex::new(settings)),
+            metrics: None,
         }
+    }
+
+    /// Counts the statuses it writes.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Option<PolicyMetrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Goes on with other certificates in every webhook.
@@ -98,7 +107,7 @@ impl Lifecycle {
     /// Watches and works until the shutdown.
     pub async fn run(self, shutdown: Shutdown) {
         let workers = (0..N_WORKERS).map(|_| self.work());
-        let watches = watch::run(&self);
+        let watches = Box::pin(watch::run(&self));
         let work = async {
             tokio::select! {
                 () = watches => {}
@@ -111,7 +120,7 @@ impl Lifecycle {
     async fn work(&self) {
         loop {
             let key = self.queue.next().await;
-            let again = match self.reconcile(&key).await {
+            let again = match Box::pin(self.reconcile(&key)).await {
                 Ok(next) => self.succeeded(&key, next),
                 Err(error) => Some(self.failed(&key, &error)),
             };
@@ -164,6 +173,11 @@ impl Lifecycle {
                                 note = event.note,
                                 "policy moved on"
                             );
+                        }
+                        if let (Write::UpdatePolicyStatus(status), Some(metrics)) =
+                            (&step.write, &self.metrics)
+                        {
+                            metrics.count(&observed.policy, status);
                         }
                         tell::tell(&self.client, &observed.policy, &events, now).await;
                     }

@@ -3,6 +3,7 @@
 //! Every object is applied whole under our own field manager; one of the same name that is somebody else's is left
 //! alone and named in the status.
 
+mod cache;
 mod ensure;
 mod run;
 mod secrets;
@@ -18,7 +19,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -38,6 +39,9 @@ pub use secrets::{SecretError, ensure_authorities, ensure_webhook_certificate};
 const MANAGER: &str = "polity/policy-servers";
 /// How soon a server that is being deleted is looked at again while it still has webhooks.
 const RECHECK: Duration = Duration::from_secs(2);
+/// How soon to look again whether something that is in the way has gone; what a deleted server of the same name left
+/// behind goes by itself.
+const IN_THE_WAY: Duration = Duration::from_secs(5);
 
 /// Why an object of a policy server is not as it should be.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +64,14 @@ pub enum ServerError {
         name: String,
         /// Whose it is.
         owner: String,
+    },
+    /// The claim of the cache finds no volume.
+    #[error("the claim {claim} is not bound: {words}")]
+    Unbound {
+        /// The claim.
+        claim: String,
+        /// What is said about it.
+        words: String,
     },
     /// The server asks for signatures to be verified.
     #[error(
@@ -129,15 +141,22 @@ impl Servers {
         let status = status::of(&server, &made, n_replicas, self.clock.now());
         let writer = Writer::new(servers, (), MANAGER);
         writer.apply_status(&server, &status).await?;
-        match made.into_iter().find_map(|(_, result)| result.err()) {
-            Some(
-                error @ (ServerError::Api(_) | ServerError::Write(_) | ServerError::Secret(_)),
-            ) => Err(error),
-            // What a user has to mend is in the status.
-            Some(ServerError::Foreign { .. } | ServerError::Verification) | None => {
-                Ok(Next::Slowly)
+        let mut next = if self.is_cache_bound(&server).await? {
+            Next::Slowly
+        } else {
+            Next::After(cache::PATIENCE)
+        };
+        for error in made.into_iter().filter_map(|(_, result)| result.err()) {
+            match error {
+                ServerError::Api(_) | ServerError::Write(_) | ServerError::Secret(_) => {
+                    return Err(error);
+                }
+                // What a user has to mend is in the status.
+                ServerError::Foreign { .. } => next = Next::After(IN_THE_WAY),
+                ServerError::Unbound { .. } | ServerError::Verification => {}
             }
         }
+        Ok(next)
     }
 
     /// Makes every object, and answers what came of each.
@@ -209,18 +228,6 @@ impl Servers {
         Ok(())
     }
 
-    /// A claim is made once: most of what it asks for cannot be changed.
-    async fn make_claim(&self, server: &PolicyServer) -> Result<(), ServerError> {
-        let Some(claim) = objects::claim(server, &self.setup) else {
-            return Ok(());
-        };
-        let claims: Api<PersistentVolumeClaim> = self.namespaced();
-        match claims.get_opt(&claim.name_any()).await? {
-            Some(found) => check_owner(&found, server),
-            None => self.ensure(server, &claim).await,
-        }
-    }
-
     /// The workload, once its replicas can do what they have to: report, and choose a leader.
     async fn make_workload(&self, server: &PolicyServer) -> Result<(), ServerError> {
         let setup = &*self.setup;
@@ -229,8 +236,9 @@ impl Servers {
             .await?;
         let leases: Api<Lease> = self.namespaced();
         let lease = objects::lease(server, setup);
-        if leases.get_opt(&lease.name_any()).await?.is_none() {
-            leases.create(&PostParams::default(), &lease).await?;
+        match leases.get_opt(&lease.name_any()).await? {
+            Some(found) => check_owner(&found, server)?,
+            None => drop(leases.create(&PostParams::default(), &lease).await?),
         }
         let configs = self.configs(server).await?;
         self.ensure(server, &objects::stateful_set(server, setup, &configs))

@@ -21,10 +21,10 @@ use crate::lifecycle::PolicyKind;
 use crate::names::UniqueNames;
 use crate::validation::{self, References, StatusWriter};
 
-pub use run::{ServeError, Webhooks};
+pub use run::{BoundWebhooks, ServeError, Webhooks};
 pub use serve::{Reviewer, router};
 
-/// The Service that API servers reach the controller by.
+/// The Service that API servers reach the controller by, unless told otherwise.
 pub const SERVICE: &str = "kubewarden-controller-webhook-service";
 
 /// What a webhook is asked to do.
@@ -111,9 +111,10 @@ fn route(asked: &str) -> Option<(Verb, OwnKind)> {
         .find(|(verb, kind)| path(*verb, *kind) == asked)
 }
 
-/// The two configurations, with the certificates that the controller is trusted by.
+/// The two configurations, with the Service that is called and the certificates that it is trusted by.
 pub fn configurations(
     namespace: &str,
+    service: &str,
     ca_bundle: &str,
 ) -> (MutatingWebhookConfiguration, ValidatingWebhookConfiguration) {
     let hook = |verb: Verb, kind: OwnKind| {
@@ -122,7 +123,7 @@ pub fn configurations(
             "admissionReviewVersions": ["v1"],
             "clientConfig": {
                 "caBundle": ByteString(ca_bundle.as_bytes().to_vec()),
-                "service": { "namespace": namespace, "name": SERVICE, "port": 443, "path": path(verb, kind) },
+                "service": { "namespace": namespace, "name": service, "port": 443, "path": path(verb, kind) },
             },
             "failurePolicy": "Fail",
             "sideEffects": "None",

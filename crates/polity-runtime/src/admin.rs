@@ -1,4 +1,5 @@
-//! The admin port: `/live`, `/ready` and `/metrics`.
+//! The admin port: `/live`, `/ready` and `/metrics`; the first two also as `/healthz` and `/readyz`, which is what the
+//! probes of existing manifests ask for.
 //!
 //! `/ready` lists what it waits for, so that whoever wonders why a Pod gets no traffic can read
 //! it there. The port stays up while the process drains: run it under a shutdown of its own that
@@ -108,9 +109,12 @@ impl Part {
 
 /// The admin port's routes.
 pub fn router(readiness: Readiness, metrics: Metrics) -> Router {
+    let ready = get(ready).with_state(readiness);
     Router::new()
         .route("/live", get(async || "ok"))
-        .route("/ready", get(ready).with_state(readiness))
+        .route("/healthz", get(async || "ok"))
+        .route("/ready", ready.clone())
+        .route("/readyz", ready)
         .route("/metrics", get(render).with_state(metrics))
 }
 

@@ -158,6 +158,16 @@ variables! {
     LEADER_ELECT = "POLITY_LEADER_ELECT";
     /// The port of the webhooks for our own kinds (`--webhook-server-port`).
     WEBHOOK_SERVER_PORT = "POLITY_WEBHOOK_SERVER_PORT";
+    /// The Service by which API servers reach the controller's webhooks (`--webhook-service-name`).
+    WEBHOOK_SERVICE_NAME = "POLITY_WEBHOOK_SERVICE_NAME";
+    /// Where the controller serves its metrics (`--metrics-bind-address`).
+    METRICS_BIND_ADDRESS = "POLITY_METRICS_BIND_ADDRESS";
+    /// Where the controller answers probes (`--health-probe-bind-address`).
+    HEALTH_PROBE_BIND_ADDRESS = "POLITY_HEALTH_PROBE_BIND_ADDRESS";
+    /// The namespace of an installation (`--namespace`).
+    INSTALL_NAMESPACE = "POLITY_INSTALL_NAMESPACE";
+    /// The image of an installation (`--image`).
+    INSTALL_IMAGE = "POLITY_INSTALL_IMAGE";
     /// The port of the Services of policy servers for metrics (`--policy-server-metrics-port`).
     POLICY_SERVER_METRICS_PORT = "KUBEWARDEN_POLICY_SERVER_SERVICES_METRICS_PORT";
     /// Whether policy servers serve metrics (`--enable-metrics`).
@@ -166,6 +176,10 @@ variables! {
     ENABLE_TRACING = "POLITY_ENABLE_TRACING";
     /// Whether a collector is put beside each policy server (`--enable-otel-sidecar`).
     ENABLE_OTEL_SIDECAR = "POLITY_ENABLE_OTEL_SIDECAR";
+    /// The Secret with the authority of the collector (`--opentelemetry-certificate-secret`).
+    OPENTELEMETRY_CERTIFICATE_SECRET = "POLITY_OPENTELEMETRY_CERTIFICATE_SECRET";
+    /// The Secret with the certificate that the collector is shown (`--opentelemetry-client-certificate-secret`).
+    OPENTELEMETRY_CLIENT_CERTIFICATE_SECRET = "POLITY_OPENTELEMETRY_CLIENT_CERTIFICATE_SECRET";
     /// The ConfigMap with the authority of API servers, for mutual TLS (`--client-ca-configmap-name`).
     CLIENT_CA_CONFIGMAP_NAME = "POLITY_CLIENT_CA_CONFIGMAP_NAME";
     /// The Secrets that policy servers pull their image with, separated by commas (`--image-pull-secrets`).

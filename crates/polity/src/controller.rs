@@ -1,27 +1,39 @@
 //! `polity controller`: policies, their revisions and webhooks, and the policy servers that run them.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use k8s_openapi::api::core::v1::EnvVar;
 use polity_cli::exit::Exit;
-use polity_controller::Controller;
+use polity_controller::install::{CONTROLLER, POLICY_SERVER_ACCOUNT, WEBHOOK_PORT};
 use polity_controller::lifecycle::Settings;
 use polity_controller::names::UniqueNames;
 use polity_controller::objects::{Collector, Setup};
-use polity_controller::webhooks::Webhooks;
+use polity_controller::webhooks::{SERVICE, Webhooks};
+use polity_controller::{Controller, PolicyMetrics};
+use polity_runtime::admin::{self, Readiness};
 use polity_runtime::args::ClientArgs;
+use polity_runtime::metrics::Metrics;
+use polity_runtime::serve::Server;
 use polity_runtime::{Clock, Shutdown, Tasks, client, env, lease};
 
-/// The account of policy servers that name none.
-pub(crate) const SERVICE_ACCOUNT: &str = "policy-server";
+/// What the collector is told about in the controller's own environment, and policy servers are told in turn.
+const COLLECTOR_VARIABLES: &[&str] = &[
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_INSECURE",
+];
 /// How long tasks may take to end.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Run the controller: policies get revisions, policy servers get replicas, webhooks move when all are ready
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect                 one of several works, the others wait\n  polity controller --revision-drain-seconds 30    answer longer for the generation before\n  kubectl get cap                                  what became of the policies\n\nIt needs the definitions of our kinds; `polity up` brings them along."
+    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect                 one of several works, the others wait\n  polity controller --revision-drain-seconds 30    answer longer for the generation before\n  kubectl get cap                                  what became of the policies\n\nIt needs the definitions of our kinds: `polity install` and `polity up` bring them along."
 )]
 pub(crate) struct ControllerArgs {
     #[command(flatten)]
@@ -33,9 +45,46 @@ pub(crate) struct ControllerArgs {
     /// Work only while holding the lease, so that several can run
     #[arg(long, env = env::LEADER_ELECT)]
     leader_elect: bool,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Network")]
+struct ListenArgs {
     /// The port of the webhooks for our own kinds; 0 takes a free one
-    #[arg(long, env = env::WEBHOOK_SERVER_PORT, value_name = "PORT", default_value_t = 9443)]
+    #[arg(long, env = env::WEBHOOK_SERVER_PORT, value_name = "PORT", default_value_t = WEBHOOK_PORT)]
     webhook_server_port: u16,
+    /// The Service by which API servers reach them
+    #[arg(long, env = env::WEBHOOK_SERVICE_NAME, value_name = "NAME", default_value = SERVICE)]
+    webhook_service_name: String,
+    /// Serve /metrics here; 0 for nowhere
+    #[arg(long, env = env::METRICS_BIND_ADDRESS, value_name = "ADDRESS", default_value = ":8088")]
+    metrics_bind_address: BindAddress,
+    /// Answer /healthz and /readyz here; 0 for nowhere
+    #[arg(long, env = env::HEALTH_PROBE_BIND_ADDRESS, value_name = "ADDRESS", default_value = ":8081")]
+    health_probe_bind_address: BindAddress,
+}
+
+/// An address as existing command lines give it: `:8081` is every interface, `0` is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct BindAddress(Option<SocketAddr>);
+
+impl FromStr for BindAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "0" {
+            return Ok(Self(None));
+        }
+        let whole = match text.strip_prefix(':') {
+            Some(port) => format!("0.0.0.0:{port}"),
+            None => text.to_owned(),
+        };
+        let address = whole.parse::<SocketAddr>();
+        let address = address.map_err(|_| "it is ADDRESS:PORT, :PORT, or 0 for nowhere")?;
+        Ok(Self(Some(address)))
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -48,7 +97,7 @@ struct ServersArgs {
     /// Let everything through that concerns the policy servers' own namespace
     #[arg(long, env = env::ALWAYS_ACCEPT_DEPLOYMENTS_NAMESPACE)]
     always_accept_admission_reviews_on_deployments_namespace: bool,
-    /// Serve metrics
+    /// Serve metrics, and push those of the controller to the collector
     #[arg(long, env = env::CONTROLLER_ENABLE_METRICS)]
     enable_metrics: bool,
     /// The port of their Services for metrics
@@ -60,6 +109,12 @@ struct ServersArgs {
     /// Put a collector beside each replica
     #[arg(long, env = env::ENABLE_OTEL_SIDECAR, conflicts_with = "host_network")]
     enable_otel_sidecar: bool,
+    /// The Secret with the authority of the collector, key ca.crt
+    #[arg(long, env = env::OPENTELEMETRY_CERTIFICATE_SECRET, value_name = "NAME")]
+    opentelemetry_certificate_secret: Option<String>,
+    /// The Secret with the certificate that the collector is shown, keys tls.crt and tls.key
+    #[arg(long, env = env::OPENTELEMETRY_CLIENT_CERTIFICATE_SECRET, value_name = "NAME")]
+    opentelemetry_client_certificate_secret: Option<String>,
     /// Demand client certificates of the authority in this ConfigMap, key client-ca.crt
     #[arg(long, env = env::CLIENT_CA_CONFIGMAP_NAME, value_name = "NAME")]
     client_ca_configmap_name: Option<String>,
@@ -103,10 +158,17 @@ impl ControllerArgs {
             servers,
             policies,
             leader_elect,
-            webhook_server_port,
+            listen,
         } = self;
+        let ListenArgs {
+            webhook_server_port,
+            webhook_service_name,
+            metrics_bind_address,
+            health_probe_bind_address,
+        } = listen;
         let shutdown = Shutdown::on_signals()?;
         let client = client::connect(&client).await?;
+        let has_metrics = servers.enable_metrics;
         let setup = servers.setup(client.default_namespace());
         let PoliciesArgs {
             revision_history_limit,
@@ -114,6 +176,11 @@ impl ControllerArgs {
             unique_names,
         } = policies;
         let clock = Clock::system();
+        let metrics = if has_metrics {
+            Metrics::pushed(CONTROLLER)?
+        } else {
+            Metrics::new()?
+        };
         let identity = if leader_elect {
             let name = lease::unique_identity("polity-controller");
             Some(name.map_err(|_| anyhow!("no random bytes for a name in the election"))?)
@@ -132,22 +199,75 @@ impl ControllerArgs {
             },
             setup: setup.clone(),
             identity,
+            metrics: Some(PolicyMetrics::new(&metrics.meter("controller"))),
         };
         let webhooks = Webhooks {
             client,
             clock: clock.clone(),
             listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, webhook_server_port)),
+            service: webhook_service_name,
             setup,
             unique_names,
         };
+        let readiness = Readiness::new();
+        let part = readiness.part("webhooks", "starting");
+        // Probes and metrics are answered from the first moment to the last.
+        let last = Shutdown::new();
+        let admin = [metrics_bind_address, health_probe_bind_address];
+        let admin = serve_admin(admin, &readiness, &metrics, &last).await?;
         let tasks = Tasks::new(shutdown.clone());
         tasks.spawn("controller", controller.run(shutdown.clone()));
-        tasks.spawn("webhooks", webhooks.run(shutdown));
-        match tasks.finish(&clock, PATIENCE).await.into_iter().next() {
+        tasks.spawn("webhooks", async move {
+            let bound = webhooks.bind().await?;
+            part.ready("listening");
+            Box::pin(bound.run(shutdown)).await
+        });
+        let ends = tasks.finish(&clock, PATIENCE).await;
+        readiness.drain();
+        last.trigger();
+        futures::future::join_all(admin).await;
+        if has_metrics {
+            tokio::task::spawn_blocking(move || metrics.finish()).await?;
+        }
+        match ends.into_iter().next() {
             None => Ok(Exit::Fine),
             Some(end) => Err(end.into()),
         }
     }
+}
+
+/// Serves probes and metrics at each of these addresses; both answer everywhere.
+async fn serve_admin(
+    addresses: [BindAddress; 2],
+    readiness: &Readiness,
+    metrics: &Metrics,
+    shutdown: &Shutdown,
+) -> anyhow::Result<Vec<tokio::task::JoinHandle<()>>> {
+    let mut addresses: Vec<_> = addresses.into_iter().filter_map(|one| one.0).collect();
+    addresses.dedup();
+    let mut serving = Vec::new();
+    for address in addresses {
+        let server = Server::bind(address).await?;
+        let router = admin::router(readiness.clone(), metrics.clone());
+        let shutdown = shutdown.clone();
+        serving.push(tokio::spawn(async move {
+            server.run(router, shutdown).await;
+        }));
+    }
+    Ok(serving)
+}
+
+/// What the controller itself was told about the collector.
+fn collector_variables() -> Vec<EnvVar> {
+    let told = COLLECTOR_VARIABLES.iter().filter_map(|name| {
+        let value = env::read(name)?.into_string().ok()?;
+        Some(EnvVar {
+            name: (*name).to_owned(),
+            value: Some(value),
+            value_from: None,
+        })
+    });
+    told.collect()
 }
 
 impl ServersArgs {
@@ -159,6 +279,8 @@ impl ServersArgs {
             policy_server_metrics_port,
             enable_tracing,
             enable_otel_sidecar,
+            opentelemetry_certificate_secret,
+            opentelemetry_client_certificate_secret,
             client_ca_configmap_name,
             image_pull_secrets,
             host_network,
@@ -166,19 +288,38 @@ impl ServersArgs {
         } = self;
         Setup {
             namespace: deployments_namespace.unwrap_or_else(|| own_namespace.to_owned()),
-            service_account: SERVICE_ACCOUNT.to_owned(),
+            service_account: POLICY_SERVER_ACCOUNT.to_owned(),
             always_accept_own_namespace: always_accept_admission_reviews_on_deployments_namespace,
             metrics_port: enable_metrics.then_some(i32::from(policy_server_metrics_port)),
             has_tracing: enable_tracing,
             collector: if enable_otel_sidecar {
                 Collector::Sidecar
             } else {
-                Collector::default()
+                Collector::Elsewhere(collector_variables())
             },
+            collector_ca_secret: opentelemetry_certificate_secret,
+            collector_client_secret: opentelemetry_client_certificate_secret,
             client_ca_config_map: client_ca_configmap_name,
             image_pull_secrets,
             host_network,
             cache_storage_class,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_existing_command_lines_give_them() {
+        let parsed = |text: &str| {
+            text.parse::<BindAddress>()
+                .map(|one| one.0.map(|one| one.to_string()))
+        };
+        assert_eq!(parsed(":8081"), Ok(Some("0.0.0.0:8081".to_owned())));
+        assert_eq!(parsed("127.0.0.1:1"), Ok(Some("127.0.0.1:1".to_owned())));
+        assert_eq!(parsed("0"), Ok(None));
+        assert!(parsed("8081").is_err());
     }
 }

@@ -9,6 +9,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::{Api, Client};
 use polity_controller::Controller;
+use polity_controller::install::POLICY_SERVER_ACCOUNT;
 use polity_controller::lifecycle::Settings;
 use polity_controller::names::UniqueNames;
 use polity_controller::objects::Setup;
@@ -17,7 +18,6 @@ use polity_runtime::Clock;
 use polity_runtime::write::Writer;
 use serde_json::{Value, json};
 
-use crate::controller::SERVICE_ACCOUNT;
 use crate::services::Services;
 
 /// Where the controller and the policy servers live.
@@ -37,7 +37,7 @@ pub(crate) async fn start(services: &Services, client: Client) -> anyhow::Result
     let clock = Clock::system();
     let setup = Setup {
         namespace: NAMESPACE.to_owned(),
-        service_account: SERVICE_ACCOUNT.to_owned(),
+        service_account: POLICY_SERVER_ACCOUNT.to_owned(),
         // The runtime binds claims of every class to directories that all Pods of this machine share.
         cache_storage_class: Some("local".to_owned()),
         ..Setup::default()
@@ -55,18 +55,23 @@ pub(crate) async fn start(services: &Services, client: Client) -> anyhow::Result
         setup: setup.clone(),
         // There is no other one to elect.
         identity: None,
+        metrics: None,
     };
     let webhooks = Webhooks {
         client,
         clock,
         listen,
+        service: webhooks::SERVICE.to_owned(),
         setup,
         unique_names: UniqueNames::Classic,
     };
     let tasks = services.tasks();
-    let shutdown = tasks.shutdown();
+    let shutdown = tasks.shutdown().clone();
     tasks.spawn("controller", controller.run(shutdown.clone()));
-    tasks.spawn("webhooks", webhooks.run(shutdown.clone()));
+    tasks.spawn("webhooks", async move {
+        let bound = webhooks.bind().await?;
+        Box::pin(bound.run(shutdown)).await
+    });
     Ok(())
 }
 
@@ -86,14 +91,18 @@ async fn prepare(client: &Client, port: u16) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(all.clone(), NAMESPACE);
     let slices: Api<EndpointSlice> = Api::namespaced(all, NAMESPACE);
     apply(namespaces, json!({"metadata": {"name": NAMESPACE}})).await?;
-    apply(accounts, json!({"metadata": {"name": SERVICE_ACCOUNT}})).await?;
+    apply(
+        accounts,
+        json!({"metadata": {"name": POLICY_SERVER_ACCOUNT}}),
+    )
+    .await?;
     apply(roles, readers()).await?;
     apply(
         bindings,
         json!({
             "metadata": {"name": READERS},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READERS},
-            "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
+            "subjects": [{"kind": "ServiceAccount", "name": POLICY_SERVER_ACCOUNT, "namespace": NAMESPACE}],
         }),
     )
     .await?;

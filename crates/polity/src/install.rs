@@ -1,11 +1,15 @@
 //! Installs the kinds that Polity needs into clusters: its own, and those it shares with others.
 
+mod command;
+
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use polity_runtime::write::Writer;
+
+pub(crate) use command::InstallArgs;
 
 /// How many definitions are under way at once, over all clusters: enough to share commits, few enough that none waits
 /// for long where the machine is slow.

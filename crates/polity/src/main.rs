@@ -64,7 +64,8 @@ enum Command {
     #[command(flatten)]
     Attachment(attachment::AttachmentCommand),
     Apiserver(apiserver::ApiserverArgs),
-    Controller(controller::ControllerArgs),
+    Controller(Box<controller::ControllerArgs>),
+    Install(install::InstallArgs),
     Server(Box<server::ServerArgs>),
     Template(template::TemplateArgs),
     Version(version::VersionArgs),
@@ -146,6 +147,7 @@ fn run(command: Command, logs: &LogArgs) -> anyhow::Result<Exit> {
         Command::Up(args) => serve(logs, args.run()),
         Command::Apiserver(args) => serve(logs, args.run()),
         Command::Controller(args) => serve(logs, args.run()),
+        Command::Install(args) => block_on(args.run()),
         Command::Server(args) => args.run(logs),
         Command::Down(args) => block_on(args.run()),
         Command::Status(args) => block_on(args.run()),

@@ -69,6 +69,8 @@ pub struct Server {
     pub n_deployment_pods: usize,
     /// How many disabled revisions it wants kept.
     pub history_limit: Option<usize>,
+    /// Whether it asks for signatures to be verified, which nobody can do yet.
+    pub asks_for_signatures: bool,
 }
 
 /// One replica's pod.

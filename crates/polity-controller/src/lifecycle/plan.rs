@@ -209,8 +209,7 @@ fn webhooks(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> Vec
     }
     let held = standing.held.and_then(|held| observed.revision(held));
     let current = observed.current().filter(|current| {
-        Some(current.generation()) != standing.serving
-            && standing::is_ready_everywhere(observed, current)
+        Some(current.generation()) != standing.serving && standing::may_be_served(observed, current)
     });
     if let Some(current) = current {
         return switch(observed, standing, current, now);

@@ -99,6 +99,13 @@ pub(super) fn is_ready_everywhere(observed: &Observed, revision: &PolicyRevision
         && expected.all(|replica| is_ready(observed, revision, replica))
 }
 
+/// Whether row 12 may act on it: nothing new is served by a policy server that asks for what nobody can verify.
+pub(super) fn may_be_served(observed: &Observed, revision: &PolicyRevision) -> bool {
+    let server = observed.live_server(revision.server());
+    server.is_some_and(|server| !server.asks_for_signatures)
+        && is_ready_everywhere(observed, revision)
+}
+
 /// Rows 22 and 29: whether a webhook that is missing may come back at this revision. At least one replica serves it,
 /// and no replica that takes requests lacks it.
 pub(super) fn can_be_restored(observed: &Observed, revision: &PolicyRevision) -> bool {

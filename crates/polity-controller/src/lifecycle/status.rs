@@ -297,6 +297,9 @@ fn step(observed: &Observed) -> String {
             revision.server()
         );
     };
+    if server.asks_for_signatures {
+        return "is not served: its PolicyServer asks for signatures, and this release cannot verify them".to_owned();
+    }
     let is = |type_| {
         let condition = revision.condition(type_, None);
         condition.is_some_and(|condition| condition.status == ConditionStatus::True)

@@ -21,6 +21,9 @@ const CONFIG_HASH: &str = "kubewarden.io/config-hash";
 /// Annotations on the workload: which of its keys came from the PolicyServer, so that those removed there go here too.
 const MANAGED_ANNOTATIONS: &str = "kubewarden.io/managed-annotation-keys";
 const MANAGED_LABELS: &str = "kubewarden.io/managed-label-keys";
+/// Where a pod finds what it trusts the collector by, and what it shows to it.
+const COLLECTOR_CA: &str = "/otlp-ca";
+const COLLECTOR_CLIENT: &str = "/otlp-client";
 /// Annotation on the pods that a collector is put beside.
 const SIDECAR: &str = "sidecar.opentelemetry.io/inject";
 
@@ -205,6 +208,18 @@ fn environment(server: &PolicyServer, setup: &Setup) -> Vec<EnvVar> {
             .filter(|(is_needed, ..)| *is_needed)
             .map(|(_, name, value)| set(name, value)),
     );
+    if setup.collector_ca_secret.is_some() {
+        let path = format!("{COLLECTOR_CA}/ca.crt");
+        env.push(set("OTEL_EXPORTER_OTLP_CERTIFICATE", &path));
+    }
+    if setup.collector_client_secret.is_some() {
+        for (name, file) in [
+            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "tls.crt"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "tls.key"),
+        ] {
+            env.push(set(name, &format!("{COLLECTOR_CLIENT}/{file}")));
+        }
+    }
     match &setup.collector {
         Collector::Sidecar => env.push(set("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317")),
         Collector::Elsewhere(told) => env.extend(told.iter().cloned()),
@@ -281,6 +296,12 @@ fn volumes(server: &PolicyServer, setup: &Setup) -> (Vec<Value>, Vec<Value>) {
             "/client-ca",
             None,
         ));
+    }
+    if let Some(name) = &setup.collector_ca_secret {
+        all.push(("otlp-ca", secret(name), COLLECTOR_CA, None));
+    }
+    if let Some(name) = &setup.collector_client_secret {
+        all.push(("otlp-client", secret(name), COLLECTOR_CLIENT, None));
     }
     let (cache, sub_path) = match Cache::of(server, setup) {
         Cache::Ephemeral => (json!({"emptyDir": {}}), None),

@@ -215,6 +215,7 @@ fn read_server(server: &PolicyServer, workload: Option<&StatefulSet>, pods: &[Ap
             .filter(|pod| is_owned_by_replica_set(pod))
             .count(),
         history_limit: limit.and_then(|limit| usize::try_from(limit).ok()),
+        asks_for_signatures: server.spec.verification_config.is_some(),
     }
 }
 

@@ -30,7 +30,7 @@ impl Servers {
         let workers = (0..N_WORKERS).map(|_| self.work(&queue, &failures, &authorities));
         let work = async {
             tokio::select! {
-                () = self.watch(&queue) => {}
+                () = Box::pin(self.watch(&queue)) => {}
                 () = self.renew(&queue, authorities.clone()) => {}
                 _ = futures::future::join_all(workers) => {}
             }
@@ -57,7 +57,7 @@ impl Servers {
         loop {
             let name = queue.next().await;
             let current = authorities.borrow().clone();
-            let again = match self.reconcile(&name, &current).await {
+            let again = match Box::pin(self.reconcile(&name, &current)).await {
                 Ok(next) => {
                     count(&name, false);
                     match next {

@@ -18,7 +18,8 @@ pub(crate) async fn watch<K>(
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     K::DynamicType: Debug,
 {
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    // On the heap: a task that watches a dozen kinds would not fit on a thread's stack.
+    let mut events = Box::pin(watcher(api, config).default_backoff());
     loop {
         match events.next().await {
             Some(Ok(event)) => see(&event),

@@ -14,7 +14,7 @@ use polity_runtime::write::{WriteError, Writer};
 use polity_runtime::{Clock, Shutdown};
 use tracing::{info, warn};
 
-use super::{Reviewer, SERVICE, configurations, router};
+use super::{Reviewer, configurations, router};
 use crate::certificates::{Authorities, CHECK_EVERY, Contents};
 use crate::names::UniqueNames;
 use crate::objects::Setup;
@@ -52,15 +52,51 @@ pub struct Webhooks {
     pub clock: Clock,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// The Service by which API servers reach it.
+    pub service: String,
     /// How policy servers are set up.
     pub setup: Setup,
     /// How ids are spelled.
     pub unique_names: UniqueNames,
 }
 
-impl Webhooks {
+/// Webhooks that listen, and that nobody has been told to call yet.
+pub struct BoundWebhooks {
+    webhooks: Webhooks,
+    server: Server,
+    tls: ServerTls,
+    reviewer: Reviewer,
+    authorities: Authorities,
+}
+
+impl BoundWebhooks {
+    /// Where it listens: where the Service must lead.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
     /// Serves until the shutdown.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), ServeError> {
+        let Self {
+            webhooks,
+            server,
+            tls,
+            reviewer,
+            authorities,
+        } = self;
+        // Connections wait from here on: whoever calls gets an answer.
+        webhooks.register(&authorities).await?;
+        info!(address = %server.address(), "serving the webhooks for our own kinds");
+        let serving = server.run(router(reviewer), shutdown.clone());
+        let renewing = shutdown.run_until(webhooks.renew(&tls));
+        tokio::join!(serving, renewing);
+        Ok(())
+    }
+}
+
+impl Webhooks {
+    /// Listens, with a certificate for the name of the Service.
+    pub async fn bind(self) -> Result<BoundWebhooks, ServeError> {
         let (authorities, certificate) = self.certificate().await?;
         let tls = ServerTls::new(&material(&certificate))?;
         let server = Server::bind(self.listen).await?.with_tls(tls.clone());
@@ -70,25 +106,26 @@ impl Webhooks {
             self.unique_names,
             self.own_user().await?,
         );
-        let serving = server.run(router(reviewer), shutdown.clone());
-        // Connections wait from here on: whoever calls gets an answer.
-        self.register(&authorities).await?;
-        info!(address = %self.listen, "serving the webhooks for our own kinds");
-        let renewing = shutdown.run_until(self.renew(&tls));
-        tokio::join!(serving, renewing);
-        Ok(())
+        Ok(BoundWebhooks {
+            webhooks: self,
+            server,
+            tls,
+            reviewer,
+            authorities,
+        })
     }
 
     async fn certificate(&self) -> Result<(Authorities, Contents), SecretError> {
         let (client, namespace, now) = (&self.client, &self.setup.namespace, self.clock.now());
         let authorities = ensure_authorities(client, namespace, now).await?;
         let certificate =
-            ensure_webhook_certificate(client, namespace, SERVICE, &authorities, now).await?;
+            ensure_webhook_certificate(client, namespace, &self.service, &authorities, now).await?;
         Ok((authorities, certificate))
     }
 
     async fn register(&self, authorities: &Authorities) -> Result<(), WriteError> {
-        let (mutating, validating) = configurations(&self.setup.namespace, &authorities.bundle());
+        let (mutating, validating) =
+            configurations(&self.setup.namespace, &self.service, &authorities.bundle());
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         Writer::new(api, (), MANAGER).apply(&mutating).await?;
         let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());

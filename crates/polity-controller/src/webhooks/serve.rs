@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::{Facts, OwnKind, Verb, answer, route};
-use crate::names::UniqueNames;
+use crate::names::{UniqueNames, stateful_set};
 use crate::objects::Setup;
 use crate::validation::{References, StatusWriter};
 
@@ -97,12 +97,27 @@ impl Reviewer {
             let own = server.spec.service_account_name.as_deref();
             own.unwrap_or(&self.setup.service_account) == account
         });
-        let pod = user["extra"][POD_NAME][0].as_str();
-        let ordinal = pod.and_then(|pod| pod.rsplit_once('-')?.1.parse().ok());
-        Ok(StatusWriter::Replica {
-            servers: of_account.map(ResourceExt::name_any).collect(),
-            ordinal,
-        })
+        let servers = of_account.map(ResourceExt::name_any).collect();
+        Ok(replica(servers, user["extra"][POD_NAME][0].as_str()))
+    }
+}
+
+/// A replica of one of the servers that share an account. A pod is of one server only, and has one number.
+fn replica(servers: Vec<String>, pod: Option<&str>) -> StatusWriter {
+    let Some(pod) = pod else {
+        return StatusWriter::Replica {
+            servers,
+            ordinal: None,
+        };
+    };
+    let (workload, ordinal) = pod.rsplit_once('-').unwrap_or((pod, ""));
+    let mut servers = servers.into_iter();
+    StatusWriter::Replica {
+        servers: servers
+            .find(|server| stateful_set(server) == workload)
+            .into_iter()
+            .collect(),
+        ordinal: ordinal.parse().ok(),
     }
 }
 
@@ -124,6 +139,30 @@ async fn review(State(reviewer): State<Reviewer>, uri: Uri, Json(review): Json<V
             );
             let status = json!({ "message": error.to_string() });
             (StatusCode::INTERNAL_SERVER_ERROR, Json(status)).into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_reports_for_its_own_server_and_number() {
+        let all = || vec!["a".to_owned(), "a-b".to_owned()];
+        for (pod, servers, ordinal) in [
+            (None, all(), None),
+            (Some("policy-server-a-0"), vec!["a".to_owned()], Some(0)),
+            (
+                Some("policy-server-a-b-12"),
+                vec!["a-b".to_owned()],
+                Some(12),
+            ),
+            (Some("policy-server-c-0"), vec![], Some(0)),
+            (Some("somebody"), vec![], None),
+        ] {
+            let expected = StatusWriter::Replica { servers, ordinal };
+            assert_eq!(replica(all(), pod), expected, "{pod:?}");
         }
     }
 }

@@ -36,7 +36,7 @@ fn ask(verb: Verb, kind: OwnKind, request: Value) -> Value {
 
 #[test]
 fn names_and_paths_are_those_that_installations_have() {
-    let (mutating, validating) = configurations("kubewarden", "CA");
+    let (mutating, validating) = configurations("kubewarden", SERVICE, "CA");
     assert_eq!(
         mutating.metadata.name.as_deref(),
         Some("kubewarden-controller-mutating-webhook-configuration")

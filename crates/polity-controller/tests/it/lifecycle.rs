@@ -1,15 +1,14 @@
-//! A policy from its creation to its end, undisturbed and killed at every write.
+//! A policy from its creation to its end, undisturbed.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use polity_api::policies::v1::{HistoryResult, Phase};
-use polity_controller::policies::{Lifecycle, Next, PolicyKey};
+use polity_controller::policies::Next;
 use polity_runtime::{Clock, Shutdown};
-use polity_testing::{eventually, for_every_write};
+use polity_testing::eventually;
 
 use crate::world::{World, clock, controller};
 
@@ -123,66 +122,6 @@ async fn the_events_tell_the_story() {
             "PolicyScheduled"
         ]
     );
-}
-
-/// Does what the controller does at one point of a policy's life: first the one that dies, then another.
-async fn look(dying: &Lifecycle, other: &Lifecycle, key: &PolicyKey) {
-    // Whether it notices that it is cut off does not matter.
-    let _ = dying.reconcile(key).await;
-    other.reconcile(key).await.unwrap();
-}
-
-#[tokio::test]
-async fn killed_at_every_write_it_comes_to_the_same_end() {
-    let world = World::start().await;
-    let n_runs = Cell::new(0);
-    let n_cut_off = for_every_write(|point| {
-        let name = format!("p{}", n_runs.replace(n_runs.get() + 1));
-        let world = &world;
-        async move {
-            let clock = clock();
-            let dying = controller(point.client(world.client.clone()).client(), &clock);
-            let other = controller(world.client.clone(), &clock);
-            let key = world.add_policy(&name).await;
-            look(&dying, &other, &key).await;
-            assert_eq!(world.line(&name).await, "1 on", "{point:?}");
-            world.load(&name).await;
-            look(&dying, &other, &key).await;
-            assert_eq!(
-                world.paths(&name).await,
-                [format!("/validate/clusterwide-{name}/1")],
-                "{point:?}"
-            );
-            world
-                .change_module(&name, "registry.example/policy:2")
-                .await;
-            look(&dying, &other, &key).await;
-            world.load(&name).await;
-            look(&dying, &other, &key).await;
-            clock.advance(DRAIN);
-            look(&dying, &other, &key).await;
-            assert_eq!(world.line(&name).await, "1 off, 2 on serving", "{point:?}");
-            assert_eq!(
-                world.paths(&name).await,
-                [format!("/validate/clusterwide-{name}/2")],
-                "{point:?}"
-            );
-            let status = world.status(&name).await;
-            assert_eq!(status.phase, Some(Phase::Active), "{point:?}");
-            world.delete(&name).await;
-            look(&dying, &other, &key).await;
-            clock.advance(DRAIN);
-            look(&dying, &other, &key).await;
-            assert_eq!(world.line(&name).await, "", "{point:?}");
-            assert_eq!(
-                world.policies().get_opt(&name).await.unwrap(),
-                None,
-                "{point:?}"
-            );
-        }
-    })
-    .await;
-    assert!(n_cut_off > 40, "{n_cut_off}");
 }
 
 #[tokio::test]

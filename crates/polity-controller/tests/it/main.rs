@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod crashes;
 mod lifecycle;
+mod owners;
 mod servers;
+mod webhooks;
+mod whole;
 mod world;

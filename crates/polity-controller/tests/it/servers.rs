@@ -1,25 +1,22 @@
 //! A policy server from its creation to its end.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use polity_api::policies::v1::PolicyServer;
-use polity_controller::objects::Setup;
 use polity_controller::servers::{Next, Servers, ensure_authorities};
 use polity_pki::Certificate;
+use polity_runtime::Clock;
 use polity_testing::for_every_write;
 use serde_json::{Value, json};
 
-use crate::world::{NAMESPACE, World, clock, controller};
+use crate::world::{NAMESPACE, World, clock, controller, setup};
 
-fn servers(client: kube::Client, clock: &polity_runtime::Clock) -> Servers {
-    let setup = Setup {
-        namespace: NAMESPACE.to_owned(),
-        service_account: "policy-server".to_owned(),
-        ..Setup::default()
-    };
-    Servers::new(client, clock.clone(), setup)
+fn servers(client: kube::Client, clock: &Clock) -> Servers {
+    Servers::new(client, clock.clone(), setup())
 }
 
 async fn add(world: &World, name: &str, fields: Value) {
@@ -47,12 +44,7 @@ async fn conditions(world: &World, name: &str) -> Vec<String> {
 }
 
 /// Reconciles until there is nothing to hurry for.
-async fn settle(
-    servers: &Servers,
-    world: &World,
-    name: &str,
-    clock: &polity_runtime::Clock,
-) -> Next {
+async fn settle(servers: &Servers, world: &World, name: &str, clock: &Clock) -> Next {
     let authorities = ensure_authorities(&world.client, NAMESPACE, clock.now())
         .await
         .unwrap();
@@ -196,7 +188,8 @@ async fn a_server_goes_when_nobody_is_called_under_its_name() {
 
 #[tokio::test]
 async fn killed_at_every_write_a_server_comes_to_the_same_end() {
-    let (world, clock) = (World::start().await, clock());
+    // The claim of a cache looks for a volume from the moment of its creation.
+    let (world, clock) = (World::start().await, Clock::system());
     let authorities = ensure_authorities(&world.client, NAMESPACE, clock.now())
         .await
         .unwrap();
@@ -221,4 +214,34 @@ async fn killed_at_every_write_a_server_comes_to_the_same_end() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_claim_that_finds_no_volume_is_told_of_after_two_minutes() {
+    let world = World::start().await;
+    let clock = Clock::manual(Clock::system().now());
+    let servers = servers(world.client.clone(), &clock);
+    add(&world, "a", json!({"cache": {"size": "1Gi"}})).await;
+    let told = async || {
+        settle(&servers, &world, "a", &clock).await;
+        let said = conditions(&world, "a").await;
+        let mut cache = said
+            .into_iter()
+            .filter(|line| line.starts_with("CacheReconciled"));
+        cache.next().unwrap()
+    };
+    assert_eq!(told().await, "CacheReconciled=True");
+    clock.advance(Duration::from_mins(3));
+    assert_eq!(
+        told().await,
+        "CacheReconciled=False the claim policy-server-a-cache is not bound: nobody says why"
+    );
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
+    let params = PatchParams::default();
+    claims
+        .patch_status("policy-server-a-cache", &params, &bound)
+        .await
+        .unwrap();
+    assert_eq!(told().await, "CacheReconciled=True");
 }

@@ -6,13 +6,17 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
+};
 use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::{
     ClusterAdmissionPolicy, Phase, PolicyRevision, PolicyServer, PolicyStatus,
 };
-use polity_controller::lifecycle::{PolicyKind, Settings};
+use polity_controller::lifecycle::{PolicyKind, Settings, WebhookKind};
 use polity_controller::names::UniqueNames;
+use polity_controller::objects::Setup;
 use polity_controller::policies::{Lifecycle, PolicyKey};
 use polity_pki::Authority;
 use polity_runtime::Clock;
@@ -22,6 +26,8 @@ use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "kubewarden";
 pub(crate) const N_REPLICAS: i32 = 2;
+/// More than any test asks for.
+const MOST_REPLICAS: i32 = 4;
 
 pub(crate) struct World {
     pub(crate) server: TestServer,
@@ -32,6 +38,15 @@ pub(crate) struct World {
 impl World {
     /// A cluster with a policy server `default` that has two ready replicas.
     pub(crate) async fn start() -> Self {
+        let world = Self::bare().await;
+        world.add_server(json!({})).await;
+        world.add_workload().await;
+        world.follow().await;
+        world
+    }
+
+    /// A cluster with our kinds, and a namespace for what belongs to them.
+    pub(crate) async fn bare() -> Self {
         let server = TestServer::start().await;
         let client = server.client().await;
         let world = Self { server, client };
@@ -51,16 +66,33 @@ impl World {
         world
             .create::<Namespace>(None, json!({"metadata": {"name": NAMESPACE}}))
             .await;
-        let spec = json!({"image": "polity", "replicas": N_REPLICAS});
+        world
+    }
+
+    /// The policy server `default`.
+    pub(crate) async fn add_server(&self, fields: Value) {
+        let mut spec = json!({"image": "polity", "replicas": N_REPLICAS});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
         let server = json!({
             "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer",
             "metadata": {"name": "default"}, "spec": spec,
         });
-        world
-            .create_in::<PolicyServer>(Api::all(world.client.clone()), server)
+        self.create_in::<PolicyServer>(Api::all(self.client.clone()), server)
             .await;
-        world.add_workload().await;
-        world
+    }
+
+    /// Whatever a manifest says.
+    pub(crate) async fn add(&self, manifest: &Value) {
+        let object: DynamicObject = serde_json::from_value(manifest.clone()).unwrap();
+        let types = object.types.as_ref().unwrap();
+        let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(types).unwrap());
+        let api: Api<DynamicObject> = match &object.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind),
+            None => Api::all_with(self.client.clone(), &kind),
+        };
+        api.create(&PostParams::default(), &object).await.unwrap();
     }
 
     async fn add_workload(&self) {
@@ -74,14 +106,42 @@ impl World {
             },
         });
         self.create::<StatefulSet>(Some(NAMESPACE), workload).await;
-        for replica in 0..N_REPLICAS {
+    }
+
+    pub(crate) fn workloads(&self) -> Api<StatefulSet> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// How many replicas the workload of `default` asks for.
+    pub(crate) async fn n_replicas(&self) -> i32 {
+        let workload = self.workloads().get_opt("policy-server-default").await;
+        let workload = workload.unwrap();
+        workload.map_or(0, |workload| workload.spec.replicas.unwrap_or(1))
+    }
+
+    /// Plays kubelet: as many ready pods as the workload asks for.
+    pub(crate) async fn follow(&self) {
+        let n_replicas = self.n_replicas().await;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
+        for replica in 0..MOST_REPLICAS {
             let name = format!("policy-server-default-{replica}");
-            let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": template});
-            self.create::<Pod>(Some(NAMESPACE), pod).await;
+            let found = pods.get_opt(&name).await.unwrap();
+            if replica >= n_replicas {
+                if found.is_some() {
+                    let at_once = DeleteParams::default().grace_period(0);
+                    pods.delete(&name, &at_once).await.unwrap();
+                }
+                continue;
+            }
+            if found.is_none() {
+                let labels = json!({"kubewarden/policy-server": "default"});
+                let spec = json!({"containers": [{"name": "main", "image": "polity"}]});
+                let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
+                self.create::<Pod>(Some(NAMESPACE), pod).await;
+            }
             let status = json!({"status": {
                 "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
             }});
-            let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
             pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
                 .await
                 .unwrap();
@@ -144,7 +204,11 @@ impl World {
     }
 
     pub(crate) async fn change_module(&self, name: &str, module: &str) {
-        let patch = Patch::Merge(json!({"spec": {"module": module}}));
+        self.change(name, json!({"module": module})).await;
+    }
+
+    pub(crate) async fn change(&self, name: &str, fields: Value) {
+        let patch = Patch::Merge(json!({ "spec": fields }));
         self.policies()
             .patch(name, &PatchParams::default(), &patch)
             .await
@@ -174,6 +238,37 @@ impl World {
         self.policies().get(name).await.unwrap().status?.phase
     }
 
+    /// What is known of each replica, about every generation: `0=True 1=Unknown`.
+    pub(crate) async fn replicas(&self, name: &str) -> String {
+        let conditions = self.status(name).await.conditions;
+        let shown: Vec<_> = conditions
+            .iter()
+            .filter_map(|one| Some(format!("{}={:?}", one.replica?, one.status)))
+            .collect();
+        shown.join(" ")
+    }
+
+    /// Removes a policy and what is left of it, so that the next run of a scenario is not slowed down by it.
+    pub(crate) async fn forget(&self, name: &str) {
+        let at_once = DeleteParams::default();
+        for kind in [WebhookKind::Validating, WebhookKind::Mutating] {
+            let hook = format!("clusterwide-{name}");
+            // Of one kind there is none.
+            let _ = self.hooks(kind).delete(&hook, &at_once).await;
+        }
+        for revision in self.revisions_of(name).await {
+            let revisions = self.revisions();
+            revisions
+                .delete(&revision.name_any(), &at_once)
+                .await
+                .unwrap();
+        }
+        self.delete(name).await;
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let params = PatchParams::default();
+        self.policies().patch(name, &params, &patch).await.unwrap();
+    }
+
     // --- The policy server.
 
     pub(crate) fn revisions(&self) -> Api<PolicyRevision> {
@@ -191,8 +286,34 @@ impl World {
         own
     }
 
+    /// Plays a leader that cannot initialise what is on its way in.
+    pub(crate) async fn fail(&self, policy: &str, reason: &str) {
+        let newest = self.revisions_of(policy).await.pop().unwrap();
+        let generation = newest.spec.policy_generation;
+        let entry = |type_: &str, status: &str, reason: &str| {
+            json!({
+                "type": type_, "status": status, "reason": reason, "message": format!("{reason}, it says."),
+                "generation": generation,
+            })
+        };
+        let conditions = [
+            entry("Scheduled", "True", "PolicyScheduled"),
+            entry("Initialized", "False", reason),
+        ];
+        self.report(&newest, json!(conditions)).await;
+    }
+
+    async fn report(&self, revision: &PolicyRevision, conditions: Value) {
+        let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+        self.revisions()
+            .patch_status(&revision.name_any(), &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
     /// Plays leader and replicas: everything that is enabled gets loaded everywhere.
     pub(crate) async fn load(&self, policy: &str) {
+        let n_replicas = self.n_replicas().await;
         for revision in self.revisions_of(policy).await {
             if !revision.spec.enabled {
                 continue;
@@ -212,31 +333,42 @@ impl World {
                 entry("Initialized", "PolicyInitialized", None),
             ];
             conditions.extend(
-                (0..N_REPLICAS).map(|replica| entry("Ready", "PolicyReady", Some(replica))),
+                (0..n_replicas).map(|replica| entry("Ready", "PolicyReady", Some(replica))),
             );
-            let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
-            let name = revision.name_any();
-            self.revisions()
-                .patch_status(&name, &PatchParams::default(), &patch)
-                .await
-                .unwrap();
+            self.report(&revision, json!(conditions)).await;
         }
     }
 
     /// The paths that webhooks of a policy call.
     pub(crate) async fn paths(&self, policy: &str) -> Vec<String> {
-        use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        let all = api.list(&ListParams::default()).await.unwrap();
-        let own = all.into_iter().filter(|one| {
-            one.annotations()
-                .get("kubewardenPolicyName")
-                .map(String::as_str)
-                == Some(policy)
-        });
-        own.flat_map(|one| one.webhooks.unwrap_or_default())
-            .filter_map(|hook| hook.client_config.service?.path)
+        let hooks = self.webhooks(policy).await;
+        let hooks = hooks
+            .iter()
+            .filter_map(|one| one.data["webhooks"].as_array());
+        hooks
+            .flatten()
+            .filter_map(|hook| hook["clientConfig"]["service"]["path"].as_str())
+            .map(str::to_owned)
             .collect()
+    }
+
+    /// The webhook configurations of a policy, validating ones first.
+    pub(crate) async fn webhooks(&self, policy: &str) -> Vec<DynamicObject> {
+        let mut found = Vec::new();
+        for api in [WebhookKind::Validating, WebhookKind::Mutating].map(|kind| self.hooks(kind)) {
+            let all = api.list(&ListParams::default()).await.unwrap();
+            found.extend(all.into_iter().filter(|one| {
+                let name = one.annotations().get("kubewardenPolicyName");
+                name.map(String::as_str) == Some(policy)
+            }));
+        }
+        found
+    }
+
+    /// The webhook configurations of a kind.
+    pub(crate) fn hooks(&self, kind: WebhookKind) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind.as_str());
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk(&gvk))
     }
 
     /// `1 off, 2 on serving` and the like.
@@ -255,18 +387,31 @@ impl World {
     }
 }
 
-/// The controller, with a clock of its own.
+/// The lifecycle of policies, with a clock of its own.
 pub(crate) fn controller(client: Client, clock: &Clock) -> Lifecycle {
     let day = Duration::from_hours(24);
     let ca = Authority::create("kubewarden-controller-ca", day, clock.now()).unwrap();
-    let settings = Settings {
+    let settings = settings(Duration::from_secs(10), ca.certificate().to_pem());
+    Lifecycle::new(client, clock.clone(), settings)
+}
+
+pub(crate) fn settings(drain: Duration, ca_bundle: String) -> Settings {
+    Settings {
         namespace: NAMESPACE.to_owned(),
-        drain: Duration::from_secs(10),
+        drain,
         history_limit: 10,
         unique_names: UniqueNames::Classic,
-        ca_bundle: ca.certificate().to_pem(),
-    };
-    Lifecycle::new(client, clock.clone(), settings)
+        ca_bundle,
+    }
+}
+
+/// How policy servers are set up here.
+pub(crate) fn setup() -> Setup {
+    Setup {
+        namespace: NAMESPACE.to_owned(),
+        service_account: "policy-server".to_owned(),
+        ..Setup::default()
+    }
 }
 
 /// A clock that stands.

@@ -247,3 +247,18 @@ fn history_tells_what_became_of_each_generation() {
         Some("registry.example/policy:3")
     );
 }
+
+#[test]
+fn nothing_new_is_served_by_a_server_that_asks_for_signatures() {
+    let mut world = World::active(1);
+    world.server().asks_for_signatures = true;
+    world.update("2");
+    world.settle();
+    world.load(2);
+    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
+    let message = world.status().message.clone().unwrap_or_default();
+    assert!(message.contains("asks for signatures"), "{message}");
+    world.server().asks_for_signatures = false;
+    world.settle();
+    assert!(world.line().starts_with("Active S=2"), "{}", world.line());
+}

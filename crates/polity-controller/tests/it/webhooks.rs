@@ -1,0 +1,202 @@
+//! The webhooks for our own kinds as an API server calls them: over TLS, through the Service of an installation.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use polity_api::policies::v1::{ClusterAdmissionPolicy, PolicyRevision, PolicyServer};
+use polity_controller::install::Installation;
+use polity_controller::names::UniqueNames;
+use polity_controller::webhooks::{SERVICE, Webhooks};
+use polity_runtime::{Clock, Shutdown};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::world::{NAMESPACE, World, clock, controller, setup};
+
+/// Starts the webhooks, with a Service that leads to them.
+async fn serve(world: &World) -> (Shutdown, JoinHandle<()>) {
+    let webhooks = Webhooks {
+        client: world.client.clone(),
+        clock: Clock::system(),
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        service: SERVICE.to_owned(),
+        setup: setup(),
+        unique_names: UniqueNames::Classic,
+    };
+    let bound = webhooks.bind().await.unwrap();
+    let installation = Installation {
+        namespace: NAMESPACE.to_owned(),
+        image: "polity".to_owned(),
+        replicas: 1,
+    };
+    for manifest in installation.roles() {
+        world.add(&manifest).await;
+    }
+    world.add(&installation.webhook_service()).await;
+    world
+        .add(&installation.webhook_endpoints(bound.address()))
+        .await;
+    let shutdown = Shutdown::new();
+    let serving = Box::pin(bound.run(shutdown.clone()));
+    let task = tokio::spawn(async move { serving.await.unwrap() });
+    (shutdown, task)
+}
+
+/// What a refusal says.
+fn words<T: std::fmt::Debug>(answer: kube::Result<T>) -> String {
+    match answer {
+        Err(kube::Error::Api(status)) => format!("{} {}", status.code, status.message),
+        other => panic!("no refusal: {other:?}"),
+    }
+}
+
+fn policy(name: &str, fields: &Value) -> ClusterAdmissionPolicy {
+    let mut spec = json!({
+        "module": "registry.example/policy:1", "mutating": false, "failurePolicy": "Ignore",
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+    });
+    let fields = fields.as_object().cloned().unwrap_or_default();
+    spec.as_object_mut().unwrap().extend(fields);
+    let policy = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
+        "metadata": {"name": name}, "spec": spec,
+    });
+    serde_json::from_value(policy).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_kinds_are_completed_and_checked() {
+    let world = World::bare().await;
+    let (shutdown, serving) = serve(&world).await;
+    let policies = world.policies();
+    let params = PostParams::default();
+    // API servers learn of webhooks by watching: from the first finalizer on it is known.
+    let n_tries = AtomicU32::new(0);
+    let first = polity_testing::eventually("the webhooks are called", || async {
+        let name = format!("first-{}", n_tries.fetch_add(1, Ordering::Relaxed));
+        let made = policies
+            .create(&params, &policy(&name, &json!({})))
+            .await
+            .unwrap();
+        (made.finalizers() == ["kubewarden.io/finalizer"]).then_some(name)
+    })
+    .await;
+
+    let refused = words(
+        policies
+            .create(&params, &policy("none", &json!({"rules": []})))
+            .await,
+    );
+    assert!(refused.contains("spec.rules"), "{refused}");
+    let slow = policy(
+        "slow",
+        &json!({"timeoutSeconds": 5, "timeoutEvalSeconds": 6}),
+    );
+    let refused = words(policies.create(&params, &slow).await);
+    assert!(refused.contains("timeoutEvalSeconds"), "{refused}");
+    let patch = Patch::Merge(json!({"spec": {"mode": "monitor"}}));
+    let refused = words(
+        policies
+            .patch(&first, &PatchParams::default(), &patch)
+            .await,
+    );
+    assert!(refused.contains("mode"), "{refused}");
+
+    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    for (name, is_fine) in [
+        ("a".repeat(49), true),
+        ("a".repeat(50), false),
+        ("a.b".into(), false),
+    ] {
+        let server = json!({
+            "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer",
+            "metadata": {"name": name}, "spec": {"image": "polity", "replicas": 0},
+        });
+        let server: PolicyServer = serde_json::from_value(server).unwrap();
+        let answer = servers.create(&params, &server).await;
+        if is_fine {
+            answer.unwrap();
+        } else {
+            let refused = words(answer);
+            assert!(
+                refused.contains("must be the name of a Service"),
+                "{refused}"
+            );
+        }
+    }
+    shutdown.trigger();
+    serving.await.unwrap();
+}
+
+/// Acceptance 31, as far as the status goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_is_reported_about_by_its_own_server_only() {
+    let world = World::start().await;
+    let lifecycle = controller(world.client.clone(), &clock());
+    let key = world.add_policy("p").await;
+    lifecycle.reconcile(&key).await.unwrap();
+    let (shutdown, serving) = serve(&world).await;
+    let server = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer", "metadata": {"name": "other"},
+        "spec": {"image": "polity", "replicas": 1, "serviceAccountName": "other"},
+    });
+    world.add(&server).await;
+    let revision = world.revisions_of("p").await.remove(0);
+    for account in ["policy-server", "other"] {
+        world.add(&may_report(account)).await;
+    }
+    let as_account = async |account: &str| -> Api<PolicyRevision> {
+        let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+        let client: Client = world
+            .server
+            .client_as(&user, &["system:authenticated"])
+            .await;
+        Api::namespaced(client, NAMESPACE)
+    };
+    let own = as_account("policy-server").await;
+    let other = as_account("other").await;
+    let report = |reason: &str| {
+        let condition = json!({
+            "type": "Ready", "status": "True", "reason": reason, "message": "", "generation": 1, "replica": 0,
+        });
+        Patch::Merge(json!({"status": {"conditions": [condition]}}))
+    };
+    let name = revision.name_any();
+    let params = PatchParams::default();
+    polity_testing::eventually("another server is refused", || async {
+        let answer = other.patch_status(&name, &params, &report("Foreign")).await;
+        let Err(kube::Error::Api(status)) = answer else {
+            return false;
+        };
+        assert!(
+            status.message.contains("report about this revision"),
+            "{status:?}"
+        );
+        true
+    })
+    .await;
+    own.patch_status(&name, &params, &report("PolicyReady"))
+        .await
+        .unwrap();
+
+    let mut changed = world.revisions_of("p").await.remove(0);
+    changed.spec.data.insert("more".to_owned(), json!(true));
+    let post = PostParams::default();
+    let refused = words(world.revisions().replace(&name, &post, &changed).await);
+    assert!(refused.contains("data cannot be changed"), "{refused}");
+    shutdown.trigger();
+    serving.await.unwrap();
+}
+
+/// What the controller gives to the account of a policy server.
+fn may_report(account: &str) -> Value {
+    let group = "rbac.authorization.k8s.io";
+    json!({
+        "apiVersion": format!("{group}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": format!("report-{account}"), "namespace": NAMESPACE},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "kubewarden-controller"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
+    })
+}

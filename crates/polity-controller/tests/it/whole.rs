@@ -1,0 +1,290 @@
+//! The whole controller, with the account and the rights that an installation gives it: a policy server and a policy
+//! from nothing to the end, while the test plays kubelet, leader and replicas.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use polity_api::policies::v1::{ConditionStatus, Phase, PolicyServer, PolicyState, PolicyStatus};
+use polity_controller::Controller;
+use polity_controller::install::Installation;
+use polity_runtime::{Clock, Shutdown};
+use polity_testing::eventually;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::world::{NAMESPACE, World, settings, setup};
+
+/// A controller that runs until it is stopped.
+pub(crate) struct Running {
+    shutdown: Shutdown,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Installs the roles, and starts a controller under its own account.
+    pub(crate) async fn start(world: &World) -> Self {
+        let installation = Installation {
+            namespace: NAMESPACE.to_owned(),
+            image: "polity".to_owned(),
+            replicas: 1,
+        };
+        for manifest in installation.roles() {
+            world.add(&manifest).await;
+        }
+        let user = format!("system:serviceaccount:{NAMESPACE}:kubewarden-controller");
+        let groups = ["system:serviceaccounts", "system:authenticated"];
+        let controller = Controller {
+            client: world.server.client_as(&user, &groups).await,
+            clock: Clock::system(),
+            settings: settings(Duration::from_millis(500), String::new()),
+            setup: setup(),
+            identity: Some("the-only-one".to_owned()),
+            metrics: None,
+        };
+        let shutdown = Shutdown::new();
+        let running = controller.run(shutdown.clone());
+        let task = tokio::spawn(async move { running.await.unwrap() });
+        Self { shutdown, task }
+    }
+
+    /// Stops it in order.
+    pub(crate) async fn stop(self) {
+        self.shutdown.trigger();
+        self.task.await.unwrap();
+    }
+}
+
+fn at_home<K>(world: &World) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    Api::namespaced(world.client.clone(), NAMESPACE)
+}
+
+async fn names<K>(world: &World) -> BTreeSet<String>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let all = at_home::<K>(world).list(&ListParams::default()).await;
+    all.unwrap().iter().map(ResourceExt::name_any).collect()
+}
+
+fn says(status: &PolicyStatus, type_: &str) -> Option<(ConditionStatus, String)> {
+    let mut conditions = status.conditions.iter();
+    let found = conditions.find(|one| one.type_ == type_)?;
+    Some((found.status, found.reason.clone()))
+}
+
+async fn scale(world: &World, n_replicas: i32) {
+    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    let patch = Patch::Merge(json!({"spec": {"replicas": n_replicas}}));
+    let params = PatchParams::default();
+    servers.patch("default", &params, &patch).await.unwrap();
+    eventually("the workload follows", || async {
+        world.n_replicas().await == n_replicas
+    })
+    .await;
+    world.follow().await;
+}
+
+async fn becomes(world: &World, phase: Phase, serving: Option<i64>) {
+    eventually(&format!("{phase:?} with {serving:?}"), || async {
+        let status = world.policies().get("p").await.unwrap().status?;
+        (status.phase == Some(phase) && status.serving_generation == serving).then_some(())
+    })
+    .await;
+}
+
+async fn reads(world: &World, line: &str) {
+    eventually(line, || async { world.line("p").await == line }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_from_nothing_to_its_end() {
+    let world = World::bare().await;
+    let running = Running::start(&world).await;
+
+    // Section 4: everything a policy server needs.
+    world.add_server(json!({"minAvailable": 1})).await;
+    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    eventually("the policy server is set up", || async {
+        let status = servers.get("default").await.unwrap().status?;
+        let is_true =
+            |one: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| one.status == "True";
+        (status.conditions.len() == 8 && status.conditions.iter().all(is_true)).then_some(())
+    })
+    .await;
+    let own = "policy-server-default".to_owned();
+    for found in [
+        names::<ConfigMap>(&world).await,
+        names::<Secret>(&world).await,
+        names::<Service>(&world).await,
+        names::<PodDisruptionBudget>(&world).await,
+        names::<Role>(&world).await,
+        names::<RoleBinding>(&world).await,
+        names::<Lease>(&world).await,
+    ] {
+        assert!(found.contains(&own), "{found:?}");
+    }
+    assert!(names::<Service>(&world).await.contains("peers-default"));
+    let secrets = names::<Secret>(&world).await;
+    assert!(secrets.contains("cache-signer-default") && secrets.contains("kubewarden-ca"));
+
+    // Rows 1 and 4: nobody is there to take it.
+    world.add_policy("p").await;
+    eventually("nobody runs", || async {
+        let status = world.policies().get("p").await.unwrap().status?;
+        says(&status, "Scheduled").filter(|(_, reason)| reason == "PolicyServerNotRunning")
+    })
+    .await;
+    becomes(&world, Phase::Pending, None).await;
+    world.follow().await;
+    eventually("somebody runs", || async {
+        let status = world.status("p").await;
+        says(&status, "Scheduled").filter(|(_, reason)| reason == "WaitingForPolicyServer")
+    })
+    .await;
+
+    // Row 12, with the authority of this installation, and the words of older releases.
+    world.load("p").await;
+    becomes(&world, Phase::Active, Some(1)).await;
+    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
+    let ca = at_home::<Secret>(&world)
+        .get("kubewarden-ca")
+        .await
+        .unwrap();
+    let ca: &ByteString = &ca.data.as_ref().unwrap()["ca.crt"];
+    let hook = &world.webhooks("p").await[0].data["webhooks"][0];
+    assert_eq!(hook["clientConfig"]["caBundle"], json!(ca));
+    let status = world.status("p").await;
+    assert_eq!(status.policy_status, PolicyState::Active);
+    for type_ in [
+        "PolicyActive",
+        "PolicyUniquelyReachable",
+        "PolicyServerConfigurationUpToDate",
+    ] {
+        let said = says(&status, type_).map(|(status, _)| status);
+        assert_eq!(said, Some(ConditionStatus::True), "{type_}");
+    }
+
+    // Rows 2, 7, 8: a broken update, and the old one goes on.
+    world.change_module("p", "registry.example/policy:2").await;
+    becomes(&world, Phase::Updating, Some(1)).await;
+    world.fail("p", "PullError").await;
+    becomes(&world, Phase::Failed, Some(1)).await;
+    let message = world.status("p").await.message.unwrap_or_default();
+    assert!(message.contains("PullError, it says"), "{message}");
+    assert!(message.contains("generation 1 is enforced"), "{message}");
+    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
+
+    // Rows 3, 12 and 13: mended, switched, drained.
+    world.change_module("p", "registry.example/policy:3").await;
+    reads(&world, "1 on serving, 2 off, 3 on").await;
+    world.load("p").await;
+    becomes(&world, Phase::Active, Some(3)).await;
+    reads(&world, "1 off, 2 off, 3 on serving").await;
+
+    // Rows 16 and 17.
+    scale(&world, 3).await;
+    eventually("the third is awaited", || async {
+        world.replicas("p").await == "0=True 1=True 2=Unknown"
+    })
+    .await;
+    assert_eq!(world.phase("p").await, Some(Phase::Active));
+    world.load("p").await;
+    eventually("the third has it", || async {
+        world.replicas("p").await == "0=True 1=True 2=True"
+    })
+    .await;
+    scale(&world, 1).await;
+    eventually("one is left", || async {
+        world.replicas("p").await == "0=True"
+    })
+    .await;
+
+    // Row 21.
+    world
+        .annotate("p", "kubewarden.io/rollback-to-generation", "1")
+        .await;
+    reads(&world, "1 off, 2 off, 3 on serving, 4 on").await;
+    world.load("p").await;
+    becomes(&world, Phase::Active, Some(4)).await;
+    let policy = world.policies().get("p").await.unwrap();
+    assert_eq!(
+        policy.spec.policy.module.module,
+        "registry.example/policy:1"
+    );
+
+    // Rows 24 and 29.
+    reads(&world, "1 off, 2 off, 3 off, 4 on serving").await;
+    servers
+        .delete("default", &DeleteParams::default())
+        .await
+        .unwrap();
+    becomes(&world, Phase::Pending, None).await;
+    assert_eq!(
+        world.status("p").await.policy_status,
+        PolicyState::Scheduled
+    );
+    eventually("the policy server is gone", || async {
+        servers.get_opt("default").await.unwrap().is_none() && world.n_replicas().await == 0
+    })
+    .await;
+    world.follow().await;
+    assert_eq!(world.paths("p").await, [""; 0]);
+    world.add_server(json!({"replicas": 1})).await;
+    eventually("the workload is back", || async {
+        world.n_replicas().await == 1
+    })
+    .await;
+    world.follow().await;
+    world.load("p").await;
+    becomes(&world, Phase::Active, Some(4)).await;
+    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/4"]);
+
+    // Row 23.
+    world.delete("p").await;
+    eventually("nothing is left", || async {
+        world.policies().get_opt("p").await.unwrap().is_none() && world.line("p").await.is_empty()
+    })
+    .await;
+    assert_eq!(world.paths("p").await, [""; 0]);
+
+    // Section 19.5: the story in Events.
+    let events: Api<Event> = Api::namespaced(world.client.clone(), "default");
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told: BTreeSet<_> = events
+        .iter()
+        .filter_map(|event| event.reason.as_deref())
+        .collect();
+    for reason in [
+        "PolicyPending",
+        "PolicyServerNotRunning",
+        "PolicyScheduled",
+        "PolicyInitialized",
+        "PolicyReady",
+        "PolicyActive",
+        "PolicyUpdating",
+        "PolicyInitializationFailed",
+        "PolicyRolledBack",
+        "PolicyServerNotFound",
+    ] {
+        assert!(told.contains(reason), "{reason} is not in {told:?}");
+    }
+    running.stop().await;
+}

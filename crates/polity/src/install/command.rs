@@ -1,0 +1,227 @@
+//! `polity install`: what an installation is made of, printed or applied.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt as _};
+use polity_cli::exit::Exit;
+use polity_controller::install::Installation;
+use polity_runtime::args::ClientArgs;
+use polity_runtime::retry::{self, Backoff};
+use polity_runtime::write::{WriteError, Writer};
+use polity_runtime::{Clock, VERSION, client, env};
+use serde_json::Value;
+
+use super::{Definition, MANAGER};
+
+/// How often an object is tried whose kind the API server does not know yet.
+const TRIES: usize = 20;
+
+/// Install Polity into a cluster, or print what that would apply
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  polity install --print                          look first\n  polity install --print | kubectl apply --server-side -f -\n  polity install --namespace policies             apply it\n\nPolicy servers that are there already are left as they are."
+)]
+pub(crate) struct InstallArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    /// Print the manifests and change nothing
+    #[arg(long)]
+    print: bool,
+    /// Where everything lives
+    #[arg(long, short, env = env::INSTALL_NAMESPACE, value_name = "NAMESPACE", default_value = "kubewarden")]
+    namespace: String,
+    /// The image of the controller and of the policy servers [default: polity, of this version]
+    #[arg(long, env = env::INSTALL_IMAGE, value_name = "IMAGE")]
+    image: Option<String>,
+    /// How many replicas the first policy server has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..))]
+    replicas: i32,
+    /// Write all but the definitions to files in this folder
+    #[arg(long, value_name = "FOLDER", hide = true, conflicts_with = "print")]
+    folder: Option<PathBuf>,
+}
+
+impl InstallArgs {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let Self {
+            client,
+            print,
+            namespace,
+            image,
+            replicas,
+            folder,
+        } = self;
+        let installation = Installation {
+            namespace,
+            image: image.unwrap_or_else(|| format!("polity:v{VERSION}")),
+            replicas,
+        };
+        if let Some(folder) = folder {
+            std::fs::create_dir_all(&folder)?;
+            for (name, text) in files(&installation)? {
+                std::fs::write(folder.join(name), text)?;
+            }
+        } else if print {
+            let text = printed(&installation)?;
+            std::io::stdout().lock().write_all(text.as_bytes())?;
+        } else {
+            install(&client::connect(&client).await?, &installation).await?;
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+/// The files of `config/install`, by name.
+fn files(installation: &Installation) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let files = installation.files().into_iter();
+    files
+        .map(|(name, manifests)| {
+            let documents: Vec<_> = manifests.iter().map(yaml).collect::<Result<_, _>>()?;
+            let text = documents.join("---\n");
+            Ok((
+                name,
+                format!("# Written by `cargo xtask generate`.\n{text}"),
+            ))
+        })
+        .collect()
+}
+
+/// Everything as one stream of documents: the definitions of our kinds, then the rest.
+fn printed(installation: &Installation) -> anyhow::Result<String> {
+    let definitions = polity_api::crd::all().into_iter().map(|crd| {
+        let text = polity_api::crd::to_yaml(&crd);
+        let body = text.split_once('\n').map(|(_, body)| body.to_owned());
+        Ok(body.unwrap_or(text))
+    });
+    let manifests = installation.files().into_iter().flat_map(|(_, all)| all);
+    let documents: Vec<String> = definitions
+        .chain(manifests.map(|manifest| yaml(&manifest)))
+        .collect::<anyhow::Result<_>>()?;
+    Ok(format!("---\n{}", documents.join("---\n")))
+}
+
+fn yaml(manifest: &Value) -> anyhow::Result<String> {
+    let text = serde_saphyr::to_string(manifest).context("writing a manifest")?;
+    Ok(format!("{}\n", text.trim_end()))
+}
+
+/// Applies everything to a cluster.
+async fn install(client: &Client, installation: &Installation) -> anyhow::Result<()> {
+    super::apply(&[("this one", client.clone())], &Definition::all()?).await?;
+    let mut manifests = vec![installation.namespace()];
+    manifests.extend(installation.roles());
+    manifests.extend(installation.controller());
+    for manifest in &manifests {
+        apply_manifest(client, manifest, Existing::MadeSo).await?;
+    }
+    for manifest in &installation.defaults() {
+        apply_manifest(client, manifest, Existing::Left).await?;
+    }
+    eprintln!("installed in namespace {}", installation.namespace);
+    Ok(())
+}
+
+/// What becomes of an object that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It becomes what we say.
+    MadeSo,
+    /// It is its owner's by now.
+    Left,
+}
+
+/// Applies one manifest, patiently: its kind may have been defined a moment ago.
+pub(crate) async fn apply_manifest(
+    client: &Client,
+    manifest: &Value,
+    existing: Existing,
+) -> anyhow::Result<()> {
+    let object: DynamicObject = serde_json::from_value(manifest.clone())?;
+    let types = object.types.clone().context("a manifest has a kind")?;
+    let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+    let api: Api<DynamicObject> = match object.metadata.namespace.as_deref() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    };
+    let name = object.name_any();
+    let what = || format!("installing {} {name}", types.kind);
+    if existing == Existing::Left && api.get_opt(&name).await.with_context(what)?.is_some() {
+        return Ok(());
+    }
+    let writer = Writer::new(api, kind, MANAGER);
+    let pauses = Backoff::new(
+        Duration::from_millis(100),
+        Duration::from_secs(1),
+        retry::random,
+    );
+    for pause in pauses.take(TRIES) {
+        match writer.apply(&object).await {
+            Err(WriteError::NotFound { .. }) => Clock::system().sleep(pause).await,
+            other => return other.map(drop).with_context(what),
+        }
+    }
+    writer.apply(&object).await.map(drop).with_context(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use polity_testing::TestServer;
+
+    use super::*;
+
+    fn installation() -> Installation {
+        Installation {
+            namespace: "policies".into(),
+            image: "polity".into(),
+            replicas: 2,
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same() {
+        let mut expected = installation().files().into_iter().flat_map(|(_, all)| all);
+        let text = format!("\n{}", printed(&installation()).unwrap());
+        let documents: Vec<&str> = text.split("\n---\n").skip(1).collect();
+        let n_definitions = polity_api::crd::all().len();
+        for document in &documents[n_definitions..] {
+            let read: Value = serde_saphyr::from_str(document).unwrap();
+            assert_eq!(Some(read), expected.next());
+        }
+        assert_eq!(expected.next(), None);
+    }
+
+    #[test]
+    fn the_files_in_the_tree_are_those_of_this_version() {
+        let installation = Installation {
+            namespace: "kubewarden".into(),
+            image: format!("polity:v{VERSION}"),
+            replicas: 1,
+        };
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/install");
+        for (name, text) in files(&installation).unwrap() {
+            let stored = std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
+            assert_eq!(stored, text, "{name} is stale; run: cargo xtask generate");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn installing_twice_leaves_policy_servers_alone() {
+        let server = TestServer::start().await;
+        let client = server.client().await;
+        install(&client, &installation()).await.unwrap();
+        let servers: Api<polity_api::policies::v1::PolicyServer> = Api::all(client.clone());
+        let before = servers.get("default").await.unwrap();
+        assert_eq!(before.spec.replicas, 2);
+        let other = Installation {
+            replicas: 5,
+            ..installation()
+        };
+        install(&client, &other).await.unwrap();
+        assert_eq!(servers.get("default").await.unwrap(), before);
+    }
+}
