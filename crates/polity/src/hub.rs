@@ -13,9 +13,9 @@ use polity_controller::install::POLICY_SERVER_ACCOUNT;
 use polity_controller::lifecycle::Settings;
 use polity_controller::names::UniqueNames;
 use polity_controller::objects::Setup;
-use polity_controller::webhooks::{self, Webhooks};
-use polity_runtime::Clock;
+use polity_controller::webhooks::{self, ServeError, Webhooks};
 use polity_runtime::write::Writer;
+use polity_runtime::{Clock, Shutdown};
 use serde_json::{Value, json};
 
 use crate::services::Services;
@@ -68,11 +68,20 @@ pub(crate) async fn start(services: &Services, client: Client) -> anyhow::Result
     let tasks = services.tasks();
     let shutdown = tasks.shutdown().clone();
     tasks.spawn("controller", controller.run(shutdown.clone()));
-    tasks.spawn("webhooks", async move {
-        let bound = webhooks.bind().await?;
-        Box::pin(bound.run(shutdown)).await
-    });
+    tasks.spawn("webhooks", serve(webhooks, shutdown));
     Ok(())
+}
+
+/// Serves the webhooks. Whoever stops everything while they start takes the API away from them: that is no failure.
+async fn serve(webhooks: Webhooks, shutdown: Shutdown) -> Result<(), ServeError> {
+    let served = async {
+        let bound = webhooks.bind().await?;
+        Box::pin(bound.run(shutdown.clone())).await
+    };
+    match served.await {
+        Err(_) if shutdown.is_triggered() => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// A port of this machine that nobody has; should somebody be quicker, the start fails and says so.

@@ -98,13 +98,14 @@ async fn a_noisy_policy_does_not_starve_the_others() {
         async move { statuses(&server, "/validate/noisy", 4).await }
     });
     until_running(&server).await;
-    // Four endless guests take more than a second one after the other; these do not wait for them.
-    let quick = tokio::time::timeout(Duration::from_millis(900), async {
-        for _ in 0..50 {
-            assert_eq!(status(&server, "/validate/quick").await, 200);
-        }
-    });
-    quick.await.expect("quick requests were served meanwhile");
+    // Four endless guests take their time one after the other; these do not wait for the last of them.
+    for _ in 0..10 {
+        assert_eq!(status(&server, "/validate/quick").await, 200);
+    }
+    assert!(
+        !noisy.is_finished(),
+        "quick requests waited for the noisy ones"
+    );
     assert_eq!(noisy.await.unwrap(), [200; 4]);
 }
 

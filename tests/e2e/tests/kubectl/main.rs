@@ -13,6 +13,7 @@ mod definitions;
 mod deletion;
 mod discover;
 mod events;
+mod first_steps;
 mod lifecycle;
 mod lists;
 mod namespaces;

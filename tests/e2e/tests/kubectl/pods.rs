@@ -158,7 +158,7 @@ fn what_pods_say_is_read_by_kubectl_and_by_polity() {
     assert!(said.contains("NotFound"), "{said}");
 
     assert_eq!(world.logs("web-0 --tail 1"), (Some(0), format!("{last}\n")));
-    let (code, said) = world.logs("--tail 1");
+    let (code, said) = world.logs("-n default --tail 1");
     assert_eq!((code, said.lines().count()), (Some(0), 2), "{said}");
     assert!(
         said.contains("web-0 | {") && said.contains("web-1 | {"),
