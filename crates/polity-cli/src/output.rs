@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 /// The form of an answer.
@@ -120,6 +121,28 @@ pub fn columns(rows: &[Vec<String>]) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Texts that others wrote, in one line: nothing in them may break a line or colour a terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_control() || c.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// How long ago something was, as kubectl writes it: `3d`, `2h`, `5m`, `7s`.
+pub(crate) fn age(since: Option<Timestamp>, now: Timestamp) -> String {
+    let Some(since) = since else {
+        return "<unknown>".to_owned();
+    };
+    let seconds = (now.as_second() - since.as_second()).max(0);
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// The width of a cell on a terminal, without its colour codes.

@@ -1,10 +1,12 @@
-//! `polity policy`: admission policies as modules. Run one without a server, look into it, fetch and publish it.
+//! `polity policy`: admission policies. As modules: run one without a server, look into it, fetch and publish it. In a
+//! cluster: where one stands, and how to get it back to where it was.
 
 mod annotate;
 mod bench;
 mod digest;
 mod inspect;
 mod judge;
+mod lifecycle;
 mod list;
 mod progress;
 mod pull;
@@ -19,7 +21,7 @@ mod verification;
 
 use crate::exit::Exit;
 
-/// Run, inspect, fetch and publish admission policies
+/// Run, inspect, fetch and publish admission policies, and follow those of a cluster
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # What does a policy say about a request?
@@ -29,6 +31,10 @@ use crate::exit::Exit;
   polity policy annotate mine.wasm -m metadata.yml -o policy.wasm
   polity policy push ./policy.wasm registry.example.com/policies/mine:v1
   polity policy digest registry.example.com/policies/mine:v1
+
+  # In a cluster: is the change enforced? If not, why, and back to what was
+  polity policy status team-label -n shop
+  polity policy rollback team-label -n shop --wait
 
 A module is named by a file, by the beginning of its SHA-256 once it was fetched, or by where it comes from:
 registry://host/name:tag (the scheme may be left out), https://, file://.
@@ -52,6 +58,10 @@ enum Command {
     Annotate(annotate::AnnotateArgs),
     Policies(list::ListArgs),
     Rm(remove::RemoveArgs),
+    Status(lifecycle::StatusArgs),
+    History(lifecycle::HistoryArgs),
+    Wait(lifecycle::WaitArgs),
+    Rollback(lifecycle::RollbackArgs),
 }
 
 /// What a refusal is to whoever called.
@@ -80,6 +90,10 @@ impl PolicyArgs {
             Command::Annotate(args) => args.run().await,
             Command::Policies(args) => args.run(),
             Command::Rm(args) => args.run(),
+            Command::Status(args) => args.run().await,
+            Command::History(args) => args.run().await,
+            Command::Wait(args) => args.run().await,
+            Command::Rollback(args) => args.run().await,
         }
     }
 }

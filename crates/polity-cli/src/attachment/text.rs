@@ -3,19 +3,12 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// How long ago something was made, as kubectl writes it: `3d`, `2h`, `5m`, `7s`.
+use crate::output;
+
+/// How long ago something was made.
 pub(super) fn age(created: Option<&str>, now: Timestamp) -> String {
-    let created: Option<Timestamp> = created.and_then(|text| text.parse().ok());
-    let Some(created) = created else {
-        return "<unknown>".to_owned();
-    };
-    let seconds = (now.as_second() - created.as_second()).max(0);
-    match seconds {
-        0..=119 => format!("{seconds}s"),
-        120..=7_199 => format!("{}m", seconds / 60),
-        7_200..=172_799 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
+    let created = created.and_then(|text| text.parse().ok());
+    output::age(created, now)
 }
 
 pub(super) fn age_of(object: &Value, now: Timestamp) -> String {

@@ -3,7 +3,7 @@
 use polity_report::{Outcome, Severity, Summary};
 
 use super::rows::{Row, View, result_word, severity_word};
-use crate::output::{Paint, columns};
+use crate::output::{Paint, columns, one_line};
 
 /// The longest message in a table; the other forms have all of it.
 const MESSAGE_WIDTH: usize = 72;
@@ -154,14 +154,6 @@ fn rated(paint: Paint, severity: Option<Severity>) -> String {
 /// A number and what there are of it.
 pub(super) fn plural(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Texts come from reports of anybody: nothing in them may break a line or colour a terminal.
-fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_control() || c.is_whitespace())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 fn short(message: &str) -> String {

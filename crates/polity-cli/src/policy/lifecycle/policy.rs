@@ -1,0 +1,177 @@
+//! A policy of any of the four kinds, as far as its owner asks about its lifecycle.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use polity_api::policies::names;
+use polity_api::policies::v1::{DEFAULT_POLICY_SERVER, Phase, PolicyStatus};
+use serde_json::Value;
+
+use super::kind::PolicyKind;
+
+/// The status of a policy is not one.
+#[derive(Debug, thiserror::Error)]
+#[error("reading the status of {policy}")]
+pub(super) struct StatusError {
+    policy: String,
+    #[source]
+    error: serde_json::Error,
+}
+
+/// A policy, as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Policy {
+    pub(super) kind: PolicyKind,
+    /// Absent for cluster kinds.
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) resource_version: Option<String>,
+    /// G: the generation of its specification.
+    pub(super) generation: i64,
+    pub(super) created: Option<Timestamp>,
+    pub(super) is_being_deleted: bool,
+    pub(super) policy_server: String,
+    pub(super) mode: String,
+    pub(super) modules: Modules,
+    /// What somebody asked to return to, and the controller has not looked at.
+    pub(super) rollback_to: Option<String>,
+    /// The last rollback the controller made.
+    pub(super) rolled_back: Option<RolledBack>,
+    /// Absent until a controller has seen the policy.
+    pub(super) status: Option<PolicyStatus>,
+}
+
+/// What a policy runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Modules {
+    One(String),
+    /// By member of the group.
+    Members(BTreeMap<String, String>),
+}
+
+/// A rollback that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RolledBack {
+    /// The generation it made.
+    pub(super) made: i64,
+    /// The generation it returned to.
+    pub(super) to: i64,
+}
+
+impl Policy {
+    pub(super) fn read(kind: PolicyKind, object: &DynamicObject) -> Result<Self, StatusError> {
+        let metadata = &object.metadata;
+        let annotation = |name: &str| object.annotations().get(name).cloned();
+        let spec = &object.data["spec"];
+        let text = |field: &str, default: &str| {
+            let given = spec[field].as_str();
+            given.unwrap_or(default).to_owned()
+        };
+        let mut policy = Self {
+            kind,
+            namespace: metadata.namespace.clone(),
+            name: object.name_any(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone(),
+            generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            is_being_deleted: metadata.deletion_timestamp.is_some(),
+            policy_server: text("policyServer", DEFAULT_POLICY_SERVER),
+            mode: text("mode", "protect"),
+            modules: Modules::of(spec),
+            rollback_to: annotation(names::ROLLBACK_TO_GENERATION),
+            rolled_back: annotation(names::ROLLED_BACK).and_then(|text| RolledBack::parse(&text)),
+            status: None,
+        };
+        match object.data.get("status") {
+            None | Some(Value::Null) => {}
+            Some(status) => {
+                let status = serde_json::from_value(status.clone());
+                policy.status = Some(status.map_err(|error| StatusError {
+                    policy: policy.to_string(),
+                    error,
+                })?);
+            }
+        }
+        Ok(policy)
+    }
+
+    /// Whether the status speaks of the current generation, and not of one before.
+    pub(super) fn is_observed(&self) -> bool {
+        let observed = self
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
+        observed == Some(self.generation)
+    }
+
+    /// Where the current generation stands. What a status says about an older one is no answer.
+    pub(super) fn phase(&self) -> Option<Phase> {
+        self.status.as_ref().filter(|_| self.is_observed())?.phase
+    }
+
+    /// S: the generation that is enforced.
+    pub(super) fn serving(&self) -> Option<i64> {
+        self.status.as_ref()?.serving_generation
+    }
+
+    /// The controller's sentence, else what can be said without it.
+    pub(super) fn message(&self) -> String {
+        let said = self
+            .status
+            .as_ref()
+            .and_then(|status| status.message.clone());
+        match said {
+            Some(said) if self.is_observed() => said,
+            _ if self.status.is_none() => "No controller has seen the policy yet.".to_owned(),
+            _ => {
+                let enforced = match self.serving() {
+                    Some(serving) => format!("generation {serving} is enforced"),
+                    None => "nothing is enforced".to_owned(),
+                };
+                let generation = self.generation;
+                format!("The controller has not taken up generation {generation} yet; {enforced}.")
+            }
+        }
+    }
+}
+
+/// `AdmissionPolicy shop/team-label`.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind.as_str())?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+impl Modules {
+    fn of(spec: &Value) -> Self {
+        let module = |value: &Value| value["module"].as_str().unwrap_or_default().to_owned();
+        match spec["policies"].as_object() {
+            Some(members) => {
+                let members = members
+                    .iter()
+                    .map(|(name, member)| (name.clone(), module(member)));
+                Self::Members(members.collect())
+            }
+            None => Self::One(module(spec)),
+        }
+    }
+}
+
+impl RolledBack {
+    fn parse(text: &str) -> Option<Self> {
+        let (made, to) = text.split_once('=')?;
+        Some(Self {
+            made: made.parse().ok()?,
+            to: to.parse().ok()?,
+        })
+    }
+}
