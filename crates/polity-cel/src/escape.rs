@@ -24,12 +24,17 @@ const KEYWORDS: [&str; 21] = [
     "while",
 ];
 
+/// Whether CEL keeps a word for itself.
+pub fn is_reserved(word: &str) -> bool {
+    KEYWORDS.contains(&word)
+}
+
 /// The identifier for a field name, or nothing where an expression cannot name the field.
 pub(crate) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if KEYWORDS.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let mut escaped = String::with_capacity(name.len());

@@ -32,5 +32,6 @@ mod types;
 
 pub use authorizer::{AccessDecision, AccessQuery, AccessTarget, Authorizer, ServiceAccountRef};
 pub use budget::Budget;
+pub use escape::is_reserved;
 pub use expression::{Bindings, CompileError, Environment, EvalError, Expression, Output};
 pub use rules::Rules;

@@ -2,25 +2,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use polity_core::capability::HOST_CAPABILITIES;
 use polity_wasm::ResourceKind;
-
-/// Every host capability, as namespace and operation. `tracing/log` is not among them: nobody is
-/// refused that.
-const CAPABILITIES: [&str; 13] = [
-    "oci/v1/verify",
-    "oci/v1/manifest_digest",
-    "oci/v1/oci_manifest",
-    "oci/v1/oci_manifest_config",
-    "oci/v2/verify",
-    "net/v1/dns_lookup_host",
-    "crypto/v1/is_certificate_trusted",
-    "kubernetes/list_resources_by_namespace",
-    "kubernetes/list_resources_all",
-    "kubernetes/get_resource",
-    "kubernetes/can_i",
-    "cache/set",
-    "cache/get",
-];
 
 /// A pattern that names no capability.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,12 +69,12 @@ impl Pattern {
             return Ok(Self::All);
         }
         let found = match text.strip_suffix('*') {
-            Some(prefix) if prefix.ends_with('/') => CAPABILITIES
+            Some(prefix) if prefix.ends_with('/') => HOST_CAPABILITIES
                 .iter()
                 .any(|name| name.starts_with(prefix))
                 .then(|| Self::Under(prefix.to_owned())),
             Some(_) => None,
-            None => CAPABILITIES
+            None => HOST_CAPABILITIES
                 .contains(&text)
                 .then(|| Self::Exactly(text.to_owned())),
         };

@@ -1,4 +1,4 @@
-//! What the volumes of a Pod hold, as values; [`write`] puts it on disk.
+//! What the volumes of a Pod hold, as values; [`mod@write`] puts it on disk.
 
 pub mod write;
 

@@ -23,30 +23,6 @@ const MATCH_CONDITIONS_MAX: usize = 64;
 const EVAL_SECONDS_MAX: i32 = 30;
 /// The longest name of a webhook.
 const WEBHOOK_NAME_MAX: usize = 253;
-/// What CEL keeps for itself.
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 /// The kinds of reports that a namespaced policy may not stand in the way of.
 const REPORTS: [(&str, &str); 2] = [
     ("wgpolicyk8s.io", "policyreports"),
@@ -240,7 +216,7 @@ impl Group {
         }
         for member in &self.members {
             let field = policies.key(member);
-            let detail = if RESERVED.contains(&member.as_str()) {
+            let detail = if polity_cel::is_reserved(member) {
                 "is a reserved word of CEL"
             } else if is_identifier(member) {
                 continue;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use polity_api::policies::v1::PolicyServer;
+use polity_core::capability::HOST_CAPABILITIES;
 use polity_core::quantity::Quantity;
 use polity_core::{FieldError, FieldPath};
 use serde_json::json;
@@ -16,23 +17,6 @@ const NAME_MAX: usize = 63;
 const SERVICE_NAME_MAX: usize = 49;
 /// The type of a Secret that holds credentials for registries.
 const DOCKER_CONFIG: &str = "kubernetes.io/dockerconfigjson";
-
-/// What a host can do for a policy (section 12.2).
-const CAPABILITIES: &[&str] = &[
-    "oci/v1/verify",
-    "oci/v1/manifest_digest",
-    "oci/v1/oci_manifest",
-    "oci/v1/oci_manifest_config",
-    "oci/v2/verify",
-    "net/v1/dns_lookup_host",
-    "crypto/v1/is_certificate_trusted",
-    "kubernetes/list_resources_by_namespace",
-    "kubernetes/list_resources_all",
-    "kubernetes/get_resource",
-    "kubernetes/can_i",
-    "cache/set",
-    "cache/get",
-];
 
 /// What the names in a policy server lead to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -166,10 +150,10 @@ fn read(amount: &ApiQuantity) -> Result<Quantity, String> {
 /// Whether a pattern names something: everything, one capability, or all below a part of its path.
 fn is_capability_pattern(pattern: &str) -> bool {
     match pattern.strip_suffix("/*") {
-        Some(part) => CAPABILITIES.iter().any(|one| {
+        Some(part) => HOST_CAPABILITIES.iter().any(|one| {
             let below = one.strip_prefix(part);
             below.is_some_and(|below| below.starts_with('/'))
         }),
-        None => pattern == "*" || CAPABILITIES.contains(&pattern),
+        None => pattern == "*" || HOST_CAPABILITIES.contains(&pattern),
     }
 }
