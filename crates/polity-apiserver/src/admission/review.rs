@@ -307,6 +307,7 @@ pub(super) fn read_answer(
             "couldn't get version/kind; json parse error: the answer is not a JSON object".into(),
         ));
     }
+    let header = without_nulls(header);
     check_kind(&header, version).map_err(called)?;
     let review =
         AnswerReview::deserialize(&header).map_err(|error| called(format!("json: {error}")))?;
@@ -356,6 +357,19 @@ pub(super) fn read_answer(
                 .collect(),
         },
     })
+}
+
+/// As Go reads it: a member that is null is one that is not there.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let there = members.into_iter().filter(|(_, member)| !member.is_null());
+            let there = there.map(|(name, member)| (name, without_nulls(member)));
+            Value::Object(there.collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
 }
 
 /// A kind that is not there is taken for the expected one.

@@ -380,7 +380,7 @@ async fn ad8a_a_busy_webhook_is_asked_again_with_the_same_uid() {
 async fn ad12_refusals_carry_the_webhooks_status() {
     let hooks = Hooks::start(|path, _| match path {
         "/bare" => deny(&json!(null)),
-        "/full" => deny(&json!({"message": "no way", "code": 418, "reason": "Teapot", "details": {"name": "n", "causes": [{"message": "c"}]}})),
+        "/full" => deny(&json!({"message": "no way", "code": 418, "reason": "Teapot", "details": {"name": "n", "uid": null, "causes": [{"reason": null, "message": "c"}]}})),
         "/reason" => deny(&json!({"reason": "Forbidden"})),
         _ => deny(&json!({"message": "hm", "code": 200})),
     })
