@@ -150,7 +150,7 @@ pub(crate) async fn apply_manifest(
     };
     let name = object.name_any();
     let what = || format!("installing {} {name}", types.kind);
-    if existing == Existing::Left && api.get_opt(&name).await.with_context(what)?.is_some() {
+    if existing == Existing::Left && is_there(&api, &name).await.with_context(what)? {
         return Ok(());
     }
     let writer = Writer::new(api, kind, MANAGER);
@@ -166,6 +166,15 @@ pub(crate) async fn apply_manifest(
         }
     }
     writer.apply(&object).await.map(drop).with_context(what)
+}
+
+/// By the code alone: of a kind that is not served yet a server says so in plain text, which has no reason.
+async fn is_there(api: &Api<DynamicObject>, name: &str) -> kube::Result<bool> {
+    match api.get(name).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
