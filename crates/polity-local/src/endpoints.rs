@@ -165,9 +165,17 @@ pub fn routes(
     else {
         return BTreeMap::new();
     };
-    let open: Vec<&Backend<'_>> = backends
+    let behind: Vec<&Backend<'_>> = backends
         .iter()
-        .filter(|backend| backend.is_behind(service) && backend.is_open_to(service))
+        .filter(|backend| backend.is_behind(service))
+        .collect();
+    // A Service without any Pod of ours is somebody else's, who may want to listen there.
+    if behind.is_empty() {
+        return BTreeMap::new();
+    }
+    let open: Vec<&Backend<'_>> = behind
+        .into_iter()
+        .filter(|backend| backend.is_open_to(service))
         .collect();
     service_ports(service)
         .filter(|port| {
@@ -293,7 +301,7 @@ mod tests {
             json!({"type": "ExternalName", "externalName": "x", "selector": {"app": "web"}}),
             json!({"clusterIP": "127.96.0.7", "selector": {"app": "nobody"}}),
         ] {
-            assert!(show(spec.clone()).0.is_empty(), "{spec}");
+            assert_eq!(show(spec.clone()), (vec![], vec![]), "{spec}");
         }
         // A ClusterIP that is no loopback address is somebody else's business.
         let (_, routes) =
