@@ -23,7 +23,11 @@ const SERVICE_RANGE: &str = "127.96.0.0/16";
 const SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 96, 0, 1));
 
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
-    serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
+    serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,\
+    persistentvolumeclaim-protection-controller";
+
+/// The one program that is ended and started alone.
+const API_SERVER: &str = "kube-apiserver";
 
 /// Between two looks at a server that is not ready yet.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -38,7 +42,11 @@ pub struct Cluster {
     processes: Vec<Process>,
     url: String,
     kubeconfig: PathBuf,
+    programs: PathBuf,
     kubectl: PathBuf,
+    logs: PathBuf,
+    /// What the API server was started with.
+    server_flags: Vec<OsString>,
     folder: Option<TempDir>,
 }
 
@@ -97,28 +105,34 @@ impl Cluster {
             &certificates.controller_manager,
         )?;
 
-        let start = |name: &str, flags: Vec<OsString>| {
-            Process::start(&programs.join(name), &flags, &folder.join("logs"), lifetime)
+        let logs = folder.join("logs");
+        let start = |name: &str, flags: &[OsString]| {
+            Process::start(&programs.join(name), flags, &logs, lifetime)
         };
-        let mut cluster = Self {
-            processes: Vec::new(),
-            url,
-            kubeconfig,
-            kubectl: programs.join("kubectl"),
-            folder: None,
-        };
-        cluster
-            .processes
-            .push(start("etcd", etcd_flags(folder, etcd_port, peer_port))?);
         let mut flags = server_flags(folder, &certificates, etcd_port, api_port);
         if !without_plugins.is_empty() {
             flags.push(flag("disable-admission-plugins", without_plugins.join(",")));
         }
-        cluster.processes.push(start("kube-apiserver", flags)?);
+        let mut cluster = Self {
+            processes: Vec::new(),
+            url,
+            kubeconfig,
+            programs: programs.to_owned(),
+            kubectl: programs.join("kubectl"),
+            logs: logs.clone(),
+            server_flags: flags,
+            folder: None,
+        };
+        cluster
+            .processes
+            .push(start("etcd", &etcd_flags(folder, etcd_port, peer_port))?);
+        cluster
+            .processes
+            .push(start(API_SERVER, &cluster.server_flags)?);
         let outcome = cluster.wait(&["get", "--raw", "/readyz"]).and_then(|()| {
             cluster.processes.push(start(
                 "kube-controller-manager",
-                manager_flags(&manager_kubeconfig, &certificates),
+                &manager_flags(&manager_kubeconfig, &certificates),
             )?);
             // Pods cannot be created before their account is there.
             cluster.wait(&["get", "serviceaccount", "default", "--namespace", "default"])
@@ -145,6 +159,21 @@ impl Cluster {
     /// The kubectl of the same release.
     pub fn kubectl(&self) -> &Path {
         &self.kubectl
+    }
+
+    /// Kills the API server alone. What it has stored stays, and the others go on and wait for it.
+    pub fn kill_api_server(&mut self) {
+        self.processes
+            .retain(|process| process.name() != API_SERVER);
+    }
+
+    /// Starts an API server that was killed where it was, and waits until it is ready.
+    pub fn start_api_server(&mut self) -> Result<()> {
+        let program = self.programs.join(API_SERVER);
+        let server = Process::start(&program, &self.server_flags, &self.logs, Lifetime::Ours)?;
+        // After the store, which ends last.
+        self.processes.insert(1, server);
+        self.wait(&["get", "--raw", "/readyz"])
     }
 
     /// The programs with their process ids.
@@ -274,6 +303,8 @@ fn server_flags(
         ),
         flag("service-cluster-ip-range", SERVICE_RANGE),
         flag("authorization-mode", "RBAC"),
+        // As every cluster has it: whether a Pod may be privileged is for policies to say.
+        flag("allow-privileged", "true"),
     ]
 }
 

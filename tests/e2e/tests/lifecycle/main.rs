@@ -1,0 +1,13 @@
+//! The life of admission policies, on the embedded API server and on the real one: reference sections 19 and 24.
+//!
+//! Every scenario is a function of a [`scene::Scene`], and is played on one stage of each kind that all of them share;
+//! each has a namespace of its own, and its policies look at nothing else.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a scenario is a test, also where it is a plain function"
+)]
+
+mod ends;
+mod first;
+mod scene;
