@@ -8,7 +8,7 @@ use crate::{policies, shell, up};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// What to measure (store, reports, attachment, governance, admission; the store if it is left out), and arguments for the
+    /// What to measure (store, reports, attachment, governance, admission, lifecycle; the store if it is left out), and arguments for the
     /// benchmark: a folder on the disk to measure, a number of results
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
@@ -30,6 +30,7 @@ const BENCHMARKS: &[(&str, &[&str], &str)] = &[
         "a minute",
     ),
     ("admission", &["polity-admission"], "two minutes"),
+    ("lifecycle", &["e2e"], "ten minutes; quick: three"),
 ];
 
 #[derive(clap::Args)]
@@ -60,8 +61,12 @@ impl Bench {
         eprintln!(
             "measuring the {name} ({time}; before it a release build, some minutes the first time)"
         );
-        if *name == "admission" {
+        if matches!(*name, "admission" | "lifecycle") {
             policies::build()?;
+        }
+        if *name == "lifecycle" {
+            // It starts the program itself.
+            shell::run(up::build_command().arg("--release"))?;
         }
         for package in *packages {
             let mut command = shell::cargo([

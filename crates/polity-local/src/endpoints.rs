@@ -143,11 +143,12 @@ fn ports(service: &Service, backend: &Backend<'_>) -> Vec<EndpointPort> {
         .collect()
 }
 
-/// Whether an EndpointSlice says what it should.
+/// Whether an EndpointSlice says what it should. API servers leave out lists of nothing: a Service without ports has such.
 pub fn says_the_same(found: &EndpointSlice, wanted: &EndpointSlice) -> bool {
+    let ports = |slice: &EndpointSlice| slice.ports.clone().unwrap_or_default();
     found.address_type == wanted.address_type
         && found.endpoints == wanted.endpoints
-        && found.ports == wanted.ports
+        && ports(found) == ports(wanted)
         && found.metadata.owner_references == wanted.metadata.owner_references
 }
 
@@ -286,6 +287,20 @@ mod tests {
                 "127.96.0.7:8081 [127.0.0.1:200]"
             ]
         );
+    }
+
+    #[test]
+    fn a_slice_without_ports_is_the_same_with_or_without_the_empty_list() {
+        let slice = |ports: Option<Vec<EndpointPort>>| EndpointSlice {
+            ports,
+            ..EndpointSlice::default()
+        };
+        let port = EndpointPort {
+            port: Some(443),
+            ..EndpointPort::default()
+        };
+        assert!(says_the_same(&slice(None), &slice(Some(Vec::new()))));
+        assert!(!says_the_same(&slice(None), &slice(Some(vec![port]))));
     }
 
     #[test]

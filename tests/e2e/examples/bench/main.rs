@@ -1,0 +1,286 @@
+//! How fast policies come, change and go on this machine: `cargo xtask bench lifecycle [quick]`.
+//!
+//! One run of the real `polity up`, replicas as processes of their own: from `apply` to `Active`, what a change
+//! costs the API server, what happens in a minute without changes, how long a replica takes to come back, and what a
+//! loaded policy takes of memory. Tables in Markdown go to standard output.
+
+#![expect(clippy::print_stdout, reason = "the figures are this program's output")]
+
+mod counts;
+mod hub;
+mod module;
+mod replica;
+
+use std::time::Duration;
+
+use counts::Counts;
+use hub::Hub;
+use module::Supply;
+
+/// What a policy of an SDK with everything in it weighs.
+const LARGE: usize = 3_500_000;
+/// The drain of `polity up`, and time to tidy up after it.
+const SETTLED_AFTER: Duration = Duration::from_secs(15);
+
+/// How much of everything.
+struct Extent {
+    /// Policies that come one after the other.
+    singles: usize,
+    /// Policies that come at once.
+    crowd: usize,
+    /// Policies that a replica starts with.
+    loaded: usize,
+    changes: usize,
+    idle: Duration,
+}
+
+const FULL: Extent = Extent {
+    singles: 9,
+    crowd: 200,
+    loaded: 100,
+    changes: 5,
+    idle: Duration::from_mins(1),
+};
+const QUICK: Extent = Extent {
+    singles: 3,
+    crowd: 12,
+    loaded: 12,
+    changes: 2,
+    idle: Duration::from_secs(20),
+};
+
+/// What the figures are held against at the end.
+#[derive(Default)]
+struct Goals {
+    cached_large_on_three: Option<Duration>,
+    warm: Duration,
+    cold: Duration,
+    writes_of_change: Vec<(usize, f64)>,
+    idle_writes: u64,
+}
+
+#[tokio::main]
+async fn main() {
+    let extent = match std::env::args().nth(1).as_deref() {
+        Some("quick") => QUICK,
+        _ => FULL,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let hub = Hub::start().await;
+    let code = module::policy();
+    let mut small = Supply::new(&hub.folder().join("small"), code.clone());
+    let large = module::enlarged(&code, LARGE);
+    let mut large = Supply::new(&hub.folder().join("large"), large);
+    println!(
+        "{cores} cores; a small module has {} kB, a large one {} kB\n",
+        small.size() / 1000,
+        large.size() / 1000
+    );
+    let mut goals = Goals::default();
+    arrivals(&hub, &extent, &mut small, &mut large, &mut goals).await;
+    changes(&hub, &extent, &mut small, &mut goals).await;
+    starts(&hub, &extent, &mut small, &mut goals).await;
+    goals.print();
+}
+
+/// From `apply` to `Active`: modules that nobody has seen, then the same ones again, which are in the cache and
+/// loaded nowhere.
+async fn arrivals(
+    hub: &Hub,
+    extent: &Extent,
+    small: &mut Supply,
+    large: &mut Supply,
+    goals: &mut Goals,
+) {
+    println!(
+        "### From apply to Active\n\n| module | | replicas | policies | p50 | max |\n|---|---|---|---|---|---|"
+    );
+    for replicas in [1, 3] {
+        hub.scale(replicas).await;
+        for (size, supply) in [("small", &mut *small), ("large", &mut *large)] {
+            let named = named("single", supply.fresh(extent.singles));
+            for what in ["new", "cached"] {
+                let mut took = Vec::new();
+                for (name, module) in &named {
+                    took.push(hub.create(name, module).await);
+                }
+                let p50 = row(size, what, replicas, "1", took);
+                if (size, what, replicas) == ("large", "cached", 3) {
+                    goals.cached_large_on_three = Some(p50);
+                }
+                hub.delete(named.iter().map(|(name, _)| name.clone()).collect())
+                    .await;
+            }
+        }
+        let named = named("crowd", small.fresh(extent.crowd));
+        for what in ["new", "cached"] {
+            let took = hub.create_all(named.clone()).await;
+            let policies = format!("{} at once", extent.crowd);
+            row("small", what, replicas, &policies, took);
+            if what == "cached" {
+                let one = large.fresh(1).remove(0);
+                let took = hub.create("beside", &one).await;
+                let beside = format!("1 beside {}", extent.crowd);
+                row("large", "new", replicas, &beside, vec![took]);
+                hub.delete(vec!["beside".to_owned()]).await;
+                let took = hub.create("beside", &one).await;
+                row("large", "cached", replicas, &beside, vec![took]);
+            }
+            hub.delete_all().await;
+        }
+    }
+    println!();
+}
+
+/// What a change asks of the API server, and what no change does.
+async fn changes(hub: &Hub, extent: &Extent, small: &mut Supply, goals: &mut Goals) {
+    println!(
+        "### What a change of a policy costs\n\n| replicas | requests | successful writes | of these |\n|---|---|---|---|"
+    );
+    for replicas in [1, 3] {
+        hub.scale(replicas).await;
+        let named = named("changing", small.fresh(extent.changes));
+        let others = small.fresh(extent.changes);
+        hub.create_all(named.clone()).await;
+        hub.clock.sleep(SETTLED_AFTER).await;
+        let before = Counts::now(&hub.client).await;
+        for ((name, _), other) in named.iter().zip(&others) {
+            hub.change(name, other).await;
+        }
+        hub.clock.sleep(SETTLED_AFTER).await;
+        let counted = Counts::now(&hub.client).await.since(&before);
+        let each = |n: u64| n as f64 / extent.changes as f64;
+        println!(
+            "| {replicas} | {:.1} | {:.1} | {} in {} changes |",
+            each(counted.requests()),
+            each(counted.writes()),
+            counted.shown(),
+            extent.changes,
+        );
+        goals
+            .writes_of_change
+            .push((replicas, each(counted.writes())));
+        if replicas == 1 {
+            hub.delete_all().await;
+        }
+    }
+    let before = Counts::now(&hub.client).await;
+    hub.clock.sleep(extent.idle).await;
+    let counted = Counts::now(&hub.client).await.since(&before);
+    println!(
+        "\nIdle for {:?} with 3 replicas: {} requests, {} writes besides renewals of Leases. {}\n",
+        extent.idle,
+        counted.requests(),
+        counted.writes(),
+        counted.shown()
+    );
+    goals.idle_writes = counted.writes();
+    hub.delete_all().await;
+}
+
+/// A replica that comes back, and its memory.
+async fn starts(hub: &Hub, extent: &Extent, small: &mut Supply, goals: &mut Goals) {
+    hub.scale(1).await;
+    let (empty, took_empty) = hub.restart().await;
+    let empty_mb = empty.resident_mb();
+    hub.create_all(named("loaded", small.fresh(extent.loaded)))
+        .await;
+    hub.clock.sleep(SETTLED_AFTER).await;
+    let (warm, took_warm) = hub.restart().await;
+    let warm_mb = warm.resident_mb();
+    hub.forget_compiled();
+    let (cold, took_cold) = hub.restart().await;
+    let cold_mb = cold.resident_mb();
+    println!(
+        "### A replica that starts\n\n| policies | | ready after | memory | for each policy |\n|---|---|---|---|---|"
+    );
+    println!("| 0 | | {} | {empty_mb:.0} MB | |", shown(took_empty));
+    for (what, took, memory) in [
+        ("cached", took_warm, warm_mb),
+        ("compiled", took_cold, cold_mb),
+    ] {
+        println!(
+            "| {} | {what} | {} | {memory:.0} MB | {:.2} MB |",
+            extent.loaded,
+            shown(took),
+            (memory - empty_mb) / extent.loaded as f64
+        );
+    }
+    println!();
+    goals.warm = took_warm;
+    goals.cold = took_cold;
+}
+
+impl Goals {
+    fn print(&self) {
+        let Self {
+            cached_large_on_three,
+            warm,
+            cold,
+            writes_of_change,
+            idle_writes,
+        } = self;
+        println!("### Goals\n\n| goal | measured | |\n|---|---|---|");
+        let p50 = cached_large_on_three.unwrap_or_default();
+        line(
+            "apply to Active, p50, large cached module, 3 replicas: under 1 s",
+            &shown(p50),
+            p50 < Duration::from_secs(1),
+        );
+        let ratio = cold.as_secs_f64() / warm.as_secs_f64();
+        line(
+            "a warm start is at least 20 times as fast as a cold one",
+            &format!("{ratio:.0} times"),
+            ratio >= 20.0,
+        );
+        for (replicas, writes) in writes_of_change {
+            let most = 20 + 3 * replicas;
+            line(
+                &format!("a change with replicas: {replicas} costs at most {most} writes"),
+                &format!("{writes:.1}"),
+                *writes <= most as f64,
+            );
+        }
+        line(
+            "no writes when idle",
+            &idle_writes.to_string(),
+            *idle_writes == 0,
+        );
+    }
+}
+
+fn line(goal: &str, measured: &str, is_reached: bool) {
+    let word = if is_reached { "reached" } else { "missed" };
+    println!("| {goal} | {measured} | {word} |");
+}
+
+/// Prints a row about arrivals; the median.
+fn row(
+    size: &str,
+    what: &str,
+    replicas: usize,
+    policies: &str,
+    mut took: Vec<Duration>,
+) -> Duration {
+    took.sort();
+    let p50 = took[took.len() / 2];
+    let max = took[took.len() - 1];
+    println!(
+        "| {size} | {what} | {replicas} | {policies} | {} | {} |",
+        shown(p50),
+        shown(max)
+    );
+    p50
+}
+
+fn named(prefix: &str, modules: Vec<String>) -> Vec<(String, String)> {
+    let name = |(n, module)| (format!("{prefix}-{n}"), module);
+    modules.into_iter().enumerate().map(name).collect()
+}
+
+fn shown(took: Duration) -> String {
+    match took.as_millis() {
+        millis @ 0..10_000 => format!("{millis} ms"),
+        _ => format!("{:.1} s", took.as_secs_f64()),
+    }
+}
