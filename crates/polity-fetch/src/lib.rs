@@ -8,6 +8,7 @@ mod credentials;
 mod digest;
 mod error;
 mod fetcher;
+mod gate;
 mod http;
 mod image;
 mod reach;

@@ -2,6 +2,7 @@
 //! must not be talked into asking what only the server's own machine can reach.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -38,6 +39,19 @@ impl Reach {
                 .is_ok_and(|mut found| found.any(|address| is_local(address.ip()))),
         };
         if is_local { Err(refused()) } else { Ok(()) }
+    }
+
+    /// The addresses of `host:port`, unless one of them may not be asked.
+    pub(crate) async fn addresses(
+        self,
+        target: &str,
+        sources: &Sources,
+    ) -> io::Result<Option<Vec<SocketAddr>>> {
+        let addresses: Vec<_> = tokio::net::lookup_host(target).await?.collect();
+        let listed = target.strip_suffix(":443").unwrap_or(target);
+        let may_be_local = self == Self::Anywhere || sources.is_insecure(listed);
+        let is_in_reach = may_be_local || !addresses.iter().any(|address| is_local(address.ip()));
+        Ok(is_in_reach.then_some(addresses))
     }
 
     /// Whether a redirect may be followed. Names are looked at when they are resolved.

@@ -1,6 +1,7 @@
 //! Modules as OCI artifacts: one Wasm layer under an image manifest.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -14,7 +15,9 @@ use crate::credentials::Credentials;
 use crate::digest::Digest;
 use crate::error::FetchError;
 use crate::fetcher::{Limits, Progress};
-use crate::sources::Sources;
+use crate::gate::Gate;
+use crate::reach::Reach;
+use crate::sources::{Proxies, Sources};
 use crate::transport::{self, Way, unreachable};
 use crate::uri::RegistryUri;
 
@@ -69,8 +72,22 @@ where
         .iter()
         .map(crate::sources::Certificate::for_registry)
         .collect();
-    transport::first(transport::ways(sources, &uri.host), |way| {
-        let proxies = sources.proxies.clone().unwrap_or_default();
+    let gate = gate(sources)
+        .await
+        .map_err(|error| FetchError::Unreachable {
+            host: uri.host.clone(),
+            reason: error.to_string(),
+        })?;
+    let outcome = transport::first(transport::ways(sources, &uri.host), |way| {
+        let proxies = match &gate {
+            // Whoever may be asked without TLS is trusted not to lead astray.
+            Some(gate) if way != Way::Http => Proxies {
+                http_proxy: Some(gate.url()),
+                https_proxy: Some(gate.url()),
+                no_proxy: None,
+            },
+            _ => sources.proxies.clone().unwrap_or_default(),
+        };
         let client = Client::new(ClientConfig {
             protocol: if way == Way::Http {
                 ClientProtocol::Http
@@ -94,7 +111,20 @@ where
             limits,
         })
     })
-    .await
+    .await;
+    match gate.and_then(|gate| gate.refused()) {
+        Some(host) if outcome.is_err() => Err(FetchError::OutOfReach { host }),
+        _ => outcome,
+    }
+}
+
+/// What keeps a client within reach, where that has a limit. A proxy of the user's makes its own connections.
+async fn gate(sources: &Sources) -> io::Result<Option<Gate>> {
+    let has_proxy = sources.proxies.as_ref().is_some_and(Proxies::has_any);
+    match sources.reach {
+        Reach::BeyondThisMachine if !has_proxy => Gate::open(sources).await.map(Some),
+        _ => Ok(None),
+    }
 }
 
 impl Registry<'_> {

@@ -43,6 +43,13 @@ pub struct Proxies {
     pub no_proxy: Option<String>,
 }
 
+impl Proxies {
+    /// Whether there is one.
+    pub fn has_any(&self) -> bool {
+        self.http_proxy.is_some() || self.https_proxy.is_some()
+    }
+}
+
 /// Why a sources file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SourcesError {

@@ -1,5 +1,7 @@
 //! Logs: `tracing` lines on stderr, as text for people or JSON for machines, and spans for a collector of traces.
 
+mod json;
+
 use std::io::IsTerminal;
 use std::str::FromStr;
 
@@ -178,7 +180,10 @@ impl LogArgs {
                 });
                 Box::new(builder.finish().with(spans))
             }
-            LogFormat::Json => Box::new(builder.json().finish()),
+            LogFormat::Json => {
+                let lines = builder.fmt_fields(json::JsonFields);
+                Box::new(lines.event_format(json::JsonLines).finish())
+            }
         }
     }
 }

@@ -11,13 +11,14 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
-use polity_api::policies::v1::{ClusterAdmissionPolicy, PolicyServer};
-use polity_runtime::{Clock, VERSION};
+use polity_api::policies::v1::ClusterAdmissionPolicy;
+use polity_runtime::Clock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::hub::NAMESPACE;
+use crate::hub::{self, NAMESPACE};
+use crate::install::{Existing, apply_manifest};
 use crate::samples;
 
 /// Tells that it was done.
@@ -36,12 +37,9 @@ pub(crate) async fn create(client: &Client, data_dir: &Path, clock: &Clock) -> a
         return Ok(());
     }
     webhooks_are_registered(client, clock).await?;
-    let servers: Api<PolicyServer> = Api::all(client.clone());
-    let server = json!({
-        "metadata": {"name": "default"},
-        "spec": {"image": format!("polity:{VERSION}"), "replicas": 1},
-    });
-    ensure(&servers, server).await?;
+    for manifest in &hub::installation().defaults() {
+        apply_manifest(client, manifest, Existing::Left).await?;
+    }
     let api: Api<ClusterAdmissionPolicy> = Api::all(client.clone());
     for policy in policies {
         ensure(&api, policy).await?;
@@ -82,6 +80,7 @@ where
 mod tests {
     use k8s_openapi::api::core::v1::Namespace;
     use kube::api::{DeleteParams, ListParams};
+    use polity_api::policies::v1::PolicyServer;
     use polity_testing::TestServer;
 
     use super::*;

@@ -9,7 +9,7 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use polity_runtime::write::Writer;
 
-pub(crate) use command::InstallArgs;
+pub(crate) use command::{Existing, InstallArgs, apply_manifest};
 
 /// How many definitions are under way at once, over all clusters: enough to share commits, few enough that none waits
 /// for long where the machine is slow.

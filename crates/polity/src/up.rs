@@ -72,9 +72,10 @@ impl UpArgs {
         let state = run_state(&services, &local);
         install::apply(&connect(&state).await?, &install::Definition::all()?).await?;
         pods::start(&services, local.dir(), hub_client(&state).await?).await?;
-        hub::start(&services, hub_client(&state).await?).await?;
-        let client = hub_client(&state).await?;
-        defaults::create(&client, local.dir(), &Clock::system()).await?;
+        let admin = hub_client(&state).await?;
+        let controller = controller_client(&state).await?;
+        hub::start(&services, &admin, controller).await?;
+        defaults::create(&admin, local.dir(), &Clock::system()).await?;
         local.write_run(&state)?;
         eprintln!("{}", banner::text(&state, Paint::for_stderr()));
         services.run_until_shutdown().await?;
@@ -86,7 +87,7 @@ impl UpArgs {
 /// A client for each cluster, by its name.
 async fn connect(state: &RunState) -> anyhow::Result<Vec<(&str, Client)>> {
     let clients = state.clusters.iter().map(async |cluster| {
-        let client = client_of(state, &cluster.context).await?;
+        let client = client_of(state, &cluster.context, None).await?;
         Ok((cluster.name.as_str(), client))
     });
     try_join_all(clients).await
@@ -94,14 +95,25 @@ async fn connect(state: &RunState) -> anyhow::Result<Vec<(&str, Client)>> {
 
 /// A client for the hub. Each part has its own, as it would in a process of its own.
 async fn hub_client(state: &RunState) -> anyhow::Result<Client> {
-    client_of(state, &context_name(HUB, HUB)).await
+    client_of(state, &context_name(HUB, HUB), None).await
 }
 
-async fn client_of(state: &RunState, context: &str) -> anyhow::Result<Client> {
+/// A client for the hub with the rights of the controller's account.
+async fn controller_client(state: &RunState) -> anyhow::Result<Client> {
+    let user = hub::controller_user();
+    client_of(state, &context_name(HUB, HUB), Some(user)).await
+}
+
+async fn client_of(
+    state: &RunState,
+    context: &str,
+    as_user: Option<String>,
+) -> anyhow::Result<Client> {
     let args = ClientArgs {
         kubeconfig: Some(state.kubeconfig.clone()),
         context: Some(context.to_owned()),
-        ..ClientArgs::default()
+        as_user,
+        as_group: Vec::new(),
     };
     Ok(client::connect(&args).await?)
 }

@@ -1,6 +1,7 @@
 //! The guest alone: a fresh instance for each request, on as many threads as there are cores.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use polity_eval::{Deadline, Engine, EngineOptions};
 use polity_wasm::{NoHost, Operation};
@@ -22,12 +23,25 @@ pub(crate) fn bare(wasm: &[u8], each: Duration) -> Duration {
         );
         assert!(!answer.expect("an answer").is_empty());
     };
-    (0..100).for_each(|_| run());
+    let run_until = |until: Instant| {
+        let mut n = 0;
+        while now() < until {
+            run();
+            n += 1;
+        }
+        n
+    };
+    run_until(now() + each / 4);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     let (before, until) = (usage::own(), now() + each);
-    let mut n = 0;
-    while now() < until {
-        run();
-        n += 1;
-    }
+    let n: u32 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores)
+            .map(|_| scope.spawn(|| run_until(until)))
+            .collect();
+        let counts = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a guest that ran"));
+        counts.sum()
+    });
     usage::own().saturating_sub(before) / n
 }

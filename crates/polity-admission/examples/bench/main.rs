@@ -25,12 +25,18 @@ const GUESTS: [(&str, &str); 2] = [
     ("pod-privileged", "pod-privileged"),
 ];
 const CONNECTIONS: [usize; 3] = [1, 8, 32];
+/// The level with one line for each request, and the one without.
+const LOGGED: &str = "info";
+const QUIET: &str = "error";
+/// How often the two are measured in turn: the machine's mood changes from second to second.
+const TURNS: usize = 7;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", scene] => roles::serve(&PathBuf::from(scene)),
+        ["serve", scene, level] => roles::serve(&PathBuf::from(scene), level),
         ["echo", scene] => roles::echo(&PathBuf::from(scene)),
+        ["lines"] => lines(Duration::from_secs(2)),
         ["quick"] => quick(Duration::from_secs(3)),
         [seconds] => measure(Duration::from_secs_f64(seconds.parse().expect("seconds"))),
         _ => measure(Duration::from_secs(2)),
@@ -43,7 +49,7 @@ fn quick(each: Duration) {
         let guest = guest::bare(&servers::module(module), each);
         let scene = Scene::new(module, 1, true);
         let echo = run(&scene, Kind::Echo, 8, each);
-        let ours = run(&scene, Kind::Ours, 8, each);
+        let ours = run(&scene, Kind::Ours(LOGGED), 8, each);
         let limit = limit(&echo, guest);
         println!(
             "{name}: guest {:.0} µs, echo {:.0}/s {:.0} µs, ours {:.0}/s ({:.0} µs server, {:.0} µs client), p99 {:.1} ms, {:.0}% of {limit:.0}",
@@ -68,7 +74,36 @@ fn measure(each: Duration) {
     for (name, module) in GUESTS {
         table(name, module, each);
     }
+    lines(each);
     sizes(each);
+}
+
+/// What one log line for each request costs.
+fn lines(each: Duration) {
+    let scene = Scene::new(GUESTS[0].1, 1, true);
+    let mut servers = [LOGGED, QUIET].map(|level| Running::start(&scene, Kind::Ours(level)));
+    let mut runs = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (server, runs) in servers.iter_mut().zip(&mut runs) {
+            runs.push(drive(server, &scene, 8, each));
+        }
+    }
+    let [logged, quiet] = runs.map(|runs| {
+        (
+            median(&runs, Outcome::rate),
+            median(&runs, Outcome::server_us),
+        )
+    });
+    println!(
+        "### A log line for each request, {}, HTTPS, 8 connections, median of {TURNS}\n\n| log lines | requests/s | CPU each |\n|---|---|---|\n| yes | {:.0} | {:.0} µs |\n| no | {:.0} | {:.0} µs |\n",
+        GUESTS[0].0, logged.0, logged.1, quiet.0, quiet.1,
+    );
+}
+
+fn median(runs: &[Outcome], of: fn(&Outcome) -> f64) -> f64 {
+    let mut figures: Vec<f64> = runs.iter().map(of).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 /// Requests per second over connections, with and without TLS.
@@ -81,7 +116,7 @@ fn table(name: &str, module: &str, each: Duration) {
     for is_tls in [false, true] {
         let scene = Scene::new(module, 1, is_tls);
         let mut echo = Running::start(&scene, Kind::Echo);
-        let mut ours = Running::start(&scene, Kind::Ours);
+        let mut ours = Running::start(&scene, Kind::Ours(LOGGED));
         let mut peer = servers::peer().map(|binary| Running::start(&scene, Kind::Peer(binary)));
         for n in CONNECTIONS {
             let echoed = drive(&mut echo, &scene, n, each);
@@ -115,7 +150,7 @@ fn sizes(each: Duration) {
     );
     for n in [1, 20, 100] {
         let scene = Scene::new("pod-privileged", n, true);
-        start_and_memory(&scene, "ours", Kind::Ours, each);
+        start_and_memory(&scene, "ours", Kind::Ours(LOGGED), each);
         if let Some(binary) = servers::peer() {
             start_and_memory(&scene, "peer", Kind::Peer(binary), each);
         }

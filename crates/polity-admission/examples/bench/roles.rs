@@ -20,10 +20,10 @@ use polity_runtime::{Clock, Shutdown};
 
 use crate::servers::Scene;
 
-/// The policy server as `polity server` makes it, with one log line for each request.
-pub(crate) fn serve(folder: &Path) {
+/// The policy server as `polity server` makes it.
+pub(crate) fn serve(folder: &Path, log_level: &str) {
     let logs = LogArgs {
-        log_level: "info".parse().expect("a level"),
+        log_level: log_level.parse().expect("a level"),
         log_fmt: polity_runtime::logs::LogFormat::Json,
         log_no_color: true,
     };

@@ -133,7 +133,8 @@ fn write_certificate(folder: &Path) -> Vec<u8> {
 /// Which server.
 #[derive(Clone)]
 pub(crate) enum Kind {
-    Ours,
+    /// Ours, with this level of logs.
+    Ours(&'static str),
     Echo,
     Peer(PathBuf),
 }
@@ -196,7 +197,11 @@ fn command(scene: &Scene, kind: Kind, address: SocketAddr, readiness: SocketAddr
         command
     };
     match kind {
-        Kind::Ours => role("serve"),
+        Kind::Ours(level) => {
+            let mut command = role("serve");
+            command.arg(level);
+            command
+        }
         Kind::Echo => role("echo"),
         Kind::Peer(binary) => {
             let mut command = Command::new(binary);

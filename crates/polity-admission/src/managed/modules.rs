@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use polity_eval::{CompiledCode, Engine, Module};
-use polity_fetch::{Digest, Fetcher, ModuleUri, Reach};
-use polity_runtime::Clock;
+use polity_fetch::{Digest, Fetcher, ModuleUri, Proxies, Reach};
+use polity_runtime::{Clock, env};
 use tracing::{info, warn};
 
 use super::failure::{Fault, Trouble};
@@ -350,6 +350,12 @@ impl ModuleLoader {
                 ));
             }
             fetcher.sources.reach = Reach::BeyondThisMachine;
+            // Behind a proxy it is the proxy that connects, and that decides whom it reaches.
+            fetcher.sources.proxies.get_or_insert_with(|| Proxies {
+                http_proxy: proxy("http_proxy"),
+                https_proxy: proxy("https_proxy"),
+                no_proxy: proxy("no_proxy"),
+            });
         }
         Ok(fetcher)
     }
@@ -365,6 +371,12 @@ impl ModuleLoader {
     fn turns(&self) -> MutexGuard<'_, BTreeMap<Digest, Arc<tokio::sync::Mutex<()>>>> {
         self.0.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A proxy as the environment names it, in small or in capital letters.
+fn proxy(name: &str) -> Option<String> {
+    let found = env::read(name).or_else(|| env::read(&name.to_uppercase()));
+    found?.into_string().ok().filter(|proxy| !proxy.is_empty())
 }
 
 impl Inner {

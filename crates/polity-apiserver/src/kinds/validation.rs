@@ -57,6 +57,11 @@ pub fn validate_name(gvk: &GroupVersionKind, name: &str, prefix: bool) -> Check 
 fn check_message(id: MessageId, object: &Object, path: &FieldPath, errors: &mut Errors) {
     let message = wire::table().message(id);
     rules::check(message.name, object, path, errors);
+    let claimed = match message.name {
+        "apps.v1.StatefulSetSpec" => workloads::with_claimed_volumes(object),
+        _ => None,
+    };
+    let object = claimed.as_ref().unwrap_or(object);
     check_type(message.name, object, path, errors);
     for field in &message.fields {
         if path.is_root() && ["status", "metadata"].contains(&field.name) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use peers::Tool;
 use peers::registry::{PASSWORD, Registry, Setup, USER};
-use polity_fetch::{Authority, Credentials, Digest, FetchError, Fetcher, Origin, Sources};
+use polity_fetch::{Authority, Credentials, Digest, FetchError, Fetcher, Origin, Reach, Sources};
 
 use crate::{MODULE, fetch, fetcher, insecure};
 
@@ -118,6 +118,33 @@ async fn an_unknown_authority_is_refused_unless_the_host_is_called_insecure() {
     let (_guard, lenient) = fetcher(insecure(registry.host()));
     push(&lenient, &uri, MODULE).await;
     assert_eq!(&*fetch(&lenient, &uri).await.unwrap().bytes, MODULE);
+}
+
+/// A policy of a namespace: its registry is asked through the gate, and one of this machine only if it is listed.
+#[tokio::test]
+async fn who_may_not_reach_everywhere_still_reaches_registries() {
+    let Some(registry) = start(Setup {
+        tls: true,
+        ..Setup::default()
+    }) else {
+        return;
+    };
+    let uri = format!("registry://{}/policies/p:v1", registry.host());
+    let (_guard, publisher) = fetcher(trusting(&registry));
+    let digest = push(&publisher, &uri, MODULE).await;
+    let near = Sources {
+        reach: Reach::BeyondThisMachine,
+        ..trusting(&registry)
+    };
+    let (_guard, stranger) = fetcher(near.clone());
+    let error = fetch(&stranger, &uri).await.unwrap_err();
+    assert!(matches!(error, FetchError::OutOfReach { .. }), "{error}");
+    let (_guard, listed) = fetcher(Sources {
+        insecure_sources: [registry.host().to_owned()].into(),
+        ..near
+    });
+    let fetched = fetch(&listed, &uri).await.unwrap();
+    assert_eq!(fetched.manifest, Some(digest));
 }
 
 #[tokio::test]

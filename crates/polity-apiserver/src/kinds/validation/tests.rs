@@ -138,6 +138,29 @@ fn other_workloads() {
 }
 
 #[test]
+fn claims_of_a_stateful_set_can_be_mounted() {
+    let set = |claim: &str| {
+        let mut pod = pod_spec();
+        pod["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+        let storage = json!({"requests": {"storage": "1Gi"}});
+        json!({"spec": {
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": pod},
+            "volumeClaimTemplates": [{
+                "metadata": {"name": claim},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": storage},
+            }],
+        }})
+    };
+    check("StatefulSet.apps", set("data"), "");
+    check(
+        "StatefulSet.apps",
+        set("other"),
+        "spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"data\"",
+    );
+}
+
+#[test]
 fn pods() {
     check("Pod", json!({"spec": pod_spec()}), "");
     let cases = [

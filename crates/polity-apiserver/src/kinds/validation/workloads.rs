@@ -4,7 +4,7 @@ use polity_core::selector::LabelSelector;
 use polity_core::{FieldErrorKind, FieldPath};
 use serde_json::{Value, json};
 
-use super::{Errors, Object, at, field, rules, text};
+use super::{Errors, Object, at, field, list, rules, text};
 
 pub(super) fn deployment(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     selects_template(spec, "deployment", path, errors);
@@ -83,6 +83,29 @@ pub(super) fn stateful_set(spec: &Object, path: &FieldPath, errors: &mut Errors)
             );
         }
     }
+}
+
+/// A StatefulSet whose template has the volumes that its Pods will have: one for each claim of theirs, in the place of
+/// one of the same name. Nothing if they claim none.
+pub(super) fn with_claimed_volumes(spec: &Object) -> Option<Object> {
+    let claims = list(spec, "volumeClaimTemplates").iter();
+    let names: Vec<&str> = claims
+        .filter_map(|claim| claim.pointer("/metadata/name")?.as_str())
+        .collect();
+    if names.is_empty() {
+        return None;
+    }
+    let mut spec = spec.clone();
+    let template = spec.get_mut("template")?.get_mut("spec")?.as_object_mut()?;
+    let volumes = template.entry("volumes").or_insert_with(|| json!([]));
+    let volumes = volumes.as_array_mut()?;
+    volumes.retain(|volume| !names.contains(&at(volume, "name").as_str().unwrap_or_default()));
+    volumes.extend(
+        names
+            .iter()
+            .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})),
+    );
+    Some(spec)
 }
 
 pub(super) fn daemon_set(spec: &Object, path: &FieldPath, errors: &mut Errors) {

@@ -146,7 +146,7 @@ fn the_first_policy() {
 
 /// Generation 2 asks for something that the policy refuses.
 fn broken() -> Policy {
-    let words = "nothing is refused: name registries or tags";
+    let words = "Policy settings are invalid: nothing is refused: name registries or tags";
     let mut initialized = condition("Initialized", 2, None, "SettingsInvalid", 8);
     initialized["status"] = json!("False");
     initialized["message"] = json!(words);

@@ -1,0 +1,108 @@
+//! Lines are JSON whatever is said, and say what `tracing-subscriber`'s own JSON says.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tracing::field::Empty;
+use tracing::{Subscriber, info, info_span, subscriber};
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn ours(writer: Captured) -> impl Subscriber {
+    tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .fmt_fields(JsonFields)
+        .event_format(JsonLines)
+        .finish()
+}
+
+fn theirs(writer: Captured) -> impl Subscriber {
+    let lines = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    lines.json().finish()
+}
+
+/// What is written about `say`, each line without its time.
+fn lines<S: Subscriber + Send + Sync + 'static>(
+    subscriber: impl FnOnce(Captured) -> S,
+    say: impl Fn(),
+) -> Vec<Value> {
+    let captured = Captured::default();
+    subscriber::with_default(subscriber(captured.clone()), say);
+    let text = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+    let read = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let time = line.as_object_mut().unwrap().remove("timestamp");
+        assert!(time.unwrap().as_str().unwrap().ends_with('Z'));
+        line
+    };
+    text.lines().map(read).collect()
+}
+
+#[test]
+fn a_line_holds_its_event_and_its_spans() {
+    let said = lines(ours, || {
+        let outer = info_span!("request", uid = "u-1", code = Empty, allowed = Empty);
+        let _outer = outer.enter();
+        outer.record("code", 404_u64);
+        outer.record("allowed", false);
+        outer.record("code", 200_u64);
+        let _inner = info_span!("judge").entered();
+        info!(
+            took_ms = 1.5,
+            not_a_number = f64::NAN,
+            n = -3,
+            r#type = "Pod",
+            "judged"
+        );
+    });
+    let request = json!({"name": "request", "uid": "u-1", "allowed": false, "code": 200});
+    let target = module_path!();
+    assert_eq!(
+        said,
+        [json!({
+            "level": "INFO",
+            "target": target,
+            "fields": {
+                "message": "judged", "took_ms": 1.5, "not_a_number": null, "n": -3, "type": "Pod",
+            },
+            "spans": [request, {"name": "judge"}],
+            "span": {"name": "judge"},
+        })]
+    );
+    let alone = lines(ours, || info!("nobody asked"));
+    assert_eq!(alone[0].get("span"), None);
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_said_is_said_as_before(
+        words in proptest::collection::vec(any::<String>(), 4),
+        numbers in any::<(i64, u64, f64, bool)>(),
+    ) {
+        let (a, b, c, d) = numbers;
+        let say = || {
+            let span = info_span!("one", first = words[0], late = Empty, last = Empty, a, b, d);
+            span.record("late", &words[1]);
+            span.record("last", tracing::field::debug(&words[2]));
+            let _in = span.enter();
+            info!(c, shown = %words[3], shown_so = ?words[0], "{}", words[1]);
+        };
+        prop_assert_eq!(lines(ours, say), lines(theirs, say));
+    }
+}
