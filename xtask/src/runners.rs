@@ -42,6 +42,10 @@ pub(crate) struct Chaos {
     /// How often a server is killed under its writers and watchers
     #[arg(long, default_value_t = 300)]
     server_crashes: u32,
+
+    /// How often policies are changed under a stream of requests while everybody is killed in turn
+    #[arg(long, default_value_t = 1000)]
+    policy_updates: u32,
 }
 
 #[derive(clap::Args, Default)]
@@ -89,6 +93,7 @@ impl Chaos {
         let Self {
             crashes,
             server_crashes,
+            policy_updates,
         } = self;
         eprintln!("killing a writing process {crashes} times (about a quarter of a second each)");
         let mut store =
@@ -103,6 +108,15 @@ impl Chaos {
         server.env("POLITY_SERVER_CRASHES", server_crashes.to_string());
         let took = pass(server)?;
         eprintln!("nothing was lost in {server_crashes} crashes of the server; it took {took}");
+
+        eprintln!(
+            "changing policies {policy_updates} times under load and trouble (two or three seconds each)"
+        );
+        policies::build()?;
+        let mut stream = shell::cargo(["test", "--package", "e2e", "--test", "chaos"]);
+        stream.env("POLITY_POLICY_UPDATES", policy_updates.to_string());
+        let took = pass(stream)?;
+        eprintln!("no request was lost in {policy_updates} updates of policies; it took {took}");
         Ok(())
     }
 }

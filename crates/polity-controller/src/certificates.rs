@@ -83,6 +83,11 @@ impl Authorities {
         self.current.certificate().to_pem() + &old.unwrap_or_default()
     }
 
+    /// Whether somebody with this bundle takes what the authority signs now.
+    pub fn are_trusted_by(&self, bundle: &str) -> bool {
+        bundle.contains(&self.current.certificate().to_pem())
+    }
+
     /// A serving certificate for this DNS name, if the stored one is not good any more.
     pub fn serving_due(
         &self,

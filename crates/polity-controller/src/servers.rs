@@ -4,6 +4,7 @@
 //! alone and named in the status.
 
 mod cache;
+mod callers;
 mod ensure;
 mod run;
 mod secrets;
@@ -14,9 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -31,13 +29,15 @@ use polity_runtime::write::{WriteError, Writer};
 use crate::certificates::Authorities;
 use crate::names;
 use crate::objects::{self, Configs, Setup};
+use callers::Caller;
 use ensure::{check_owner, is_owned_by};
 
 pub use secrets::{SecretError, ensure_authorities, ensure_webhook_certificate};
 
 /// The name under which the objects of policy servers are written.
 const MANAGER: &str = "polity/policy-servers";
-/// How soon a server that is being deleted is looked at again while it still has webhooks.
+/// How soon a server is looked at again that is being deleted and still has webhooks, or whose webhooks do not trust
+/// a new authority yet.
 const RECHECK: Duration = Duration::from_secs(2);
 /// How soon to look again whether something that is in the way has gone; what a deleted server of the same name left
 /// behind goes by itself.
@@ -73,6 +73,11 @@ pub enum ServerError {
         /// What is said about it.
         words: String,
     },
+    /// Whoever calls the server would refuse what it is about to show.
+    #[error(
+        "waiting until every webhook trusts the new authority; the certificate before serves on"
+    )]
+    NotTrustedYet,
     /// The server asks for signatures to be verified.
     #[error(
         "verificationConfig is set, and this release cannot verify signatures: nothing is served unverified"
@@ -153,6 +158,7 @@ impl Servers {
                 }
                 // What a user has to mend is in the status.
                 ServerError::Foreign { .. } => next = Next::After(IN_THE_WAY),
+                ServerError::NotTrustedYet => next = Next::After(RECHECK),
                 ServerError::Unbound { .. } | ServerError::Verification => {}
             }
         }
@@ -266,10 +272,9 @@ impl Servers {
         servers: &Api<PolicyServer>,
         mut server: PolicyServer,
     ) -> Result<Next, ServerError> {
-        if self
-            .is_called(&names::policy_server(&server.name_any()))
-            .await?
-        {
+        let service = names::policy_server(&server.name_any());
+        let callers = Caller::list(&self.client, &self.setup.namespace, &service).await?;
+        if !callers.is_empty() {
             return Ok(Next::After(RECHECK));
         }
         let Some(finalizers) = server.metadata.finalizers.as_mut() else {
@@ -283,25 +288,6 @@ impl Servers {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Next::Gone),
             other => other.map(|_| Next::Gone).map_err(ServerError::from),
         }
-    }
-
-    /// Whether a webhook of ours calls this Service.
-    async fn is_called(&self, service: &str) -> Result<bool, ServerError> {
-        let ours =
-            ListParams::default().labels(&format!("{}={}", known::PART_OF, known::PART_OF_VALUE));
-        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
-        let validating = validating.list(&ours).await?.items.into_iter();
-        let mutating = mutating.list(&ours).await?.items.into_iter();
-        let mut called = validating
-            .flat_map(|one| one.webhooks.unwrap_or_default())
-            .filter_map(|hook| hook.client_config.service)
-            .chain(
-                mutating
-                    .flat_map(|one| one.webhooks.unwrap_or_default())
-                    .filter_map(|hook| hook.client_config.service),
-            );
-        Ok(called.any(|one| one.name == service && one.namespace == self.setup.namespace))
     }
 
     fn namespaced<K>(&self) -> Api<K>

@@ -19,7 +19,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::Host;
-use connect::Pool;
+use connect::{Pool, SendError};
 
 /// Answers beyond this are not read. The API server itself has no limit; ours protects it.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -156,11 +156,29 @@ impl Client {
     ) -> Result<Response<Incoming>, String> {
         let pool = self.0.pool.as_ref().map_err(Clone::clone)?;
         let path_and_query = &url[self.0.target.origin().len()..];
-        let authority = self.0.target.authority(host)?;
+        let mut failure = String::new();
+        for authority in self.0.target.authorities(host)? {
+            let request = self.request(&authority, path_and_query, body.clone())?;
+            match pool.send(request).await {
+                // An endpoint that has just died: nobody has seen the review, so another one may. Whoever proxies
+                // the connections of a real server does the same.
+                Err(SendError::NotReached(why)) => failure = why,
+                other => return other.map_err(|error| error.to_string()),
+            }
+        }
+        Err(failure)
+    }
+
+    fn request(
+        &self,
+        authority: &str,
+        path_and_query: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, String> {
         let uri: Uri = format!("https://{authority}{path_and_query}")
             .parse()
             .map_err(|error| format!("{error}"))?;
-        let request = Request::builder()
+        Request::builder()
             .method(Method::POST)
             .uri(uri)
             .header(HOST, self.0.target.host())
@@ -168,8 +186,7 @@ impl Client {
             .header(ACCEPT, "application/json, */*")
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
-            .map_err(|error| error.to_string())?;
-        pool.send(request).await
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -290,22 +307,24 @@ impl Target {
         }
     }
 
-    /// Where to connect to. A Service is asked anew every time, and one of its endpoints taken at random.
-    fn authority(&self, host: &dyn Host) -> Result<String, String> {
+    /// Where to connect to, in this order. A Service is asked anew every time; the first of its endpoints is taken
+    /// at random, the others stand by.
+    fn authorities(&self, host: &dyn Host) -> Result<Vec<String>, String> {
         match self {
-            Self::Url { authority, .. } => Ok(authority.clone()),
+            Self::Url { authority, .. } => Ok(vec![authority.clone()]),
             Self::Service {
                 namespace,
                 name,
                 port,
                 ..
             } => {
-                let endpoints = host.endpoints(namespace, name, *port)?;
-                let random = uuid::Uuid::new_v4().as_u128() % endpoints.len().max(1) as u128;
-                let chosen = endpoints.get(random as usize);
-                chosen
-                    .map(ToString::to_string)
-                    .ok_or_else(|| format!("no endpoints available for service {name:?}"))
+                let mut endpoints = host.endpoints(namespace, name, *port)?;
+                if endpoints.is_empty() {
+                    return Err(format!("no endpoints available for service {name:?}"));
+                }
+                let random = uuid::Uuid::new_v4().as_u128() % endpoints.len() as u128;
+                endpoints.rotate_left(random as usize);
+                Ok(endpoints.iter().map(ToString::to_string).collect())
             }
             Self::None => Err("webhook configuration must have either service or URL".to_owned()),
         }

@@ -9,6 +9,7 @@ use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::PolicyServer;
 use polity_pki::AuthorityError;
 
+use super::callers::Caller;
 use super::ensure::check_owner;
 use super::{ServerError, texts};
 use crate::certificates::{Authorities, CA_SECRET, Contents, WEBHOOK_SECRET};
@@ -110,22 +111,29 @@ pub(super) async fn ensure(
     }
     let before = stored.as_ref().map(texts);
     let due = authorities.serving_due(before.as_ref(), &dns_name, now);
-    if let Some(contents) = due.map_err(SecretError::from)? {
-        let metadata = metadata_of(server, setup, service);
-        store(&secrets, stored, metadata, contents).await?;
-    }
+    let serving = due.map_err(SecretError::from)?;
     let signer = names::cache_signer(&name);
-    let stored = secrets.get_opt(&signer).await?;
-    if let Some(stored) = &stored {
+    let signer_stored = secrets.get_opt(&signer).await?;
+    if let Some(stored) = &signer_stored {
         check_owner(stored, server)?;
     }
-    let before = stored.as_ref().map(texts);
+    let before = signer_stored.as_ref().map(texts);
     let due = authorities.signer_due(before.as_ref(), &setup.namespace, &name, now);
     if let Some(contents) = due.map_err(SecretError::from)? {
         let metadata = metadata_of(server, setup, signer);
-        store(&secrets, stored, metadata, contents).await?;
+        store(&secrets, signer_stored, metadata, contents).await?;
     }
-    Ok(())
+    let Some(contents) = serving else {
+        return Ok(());
+    };
+    // Also after a restart in the middle of a rotation: replicas show what they have until everybody would take
+    // what comes.
+    let callers = Caller::list(client, &setup.namespace, &service).await?;
+    if !callers.iter().all(|caller| caller.trusts(authorities)) {
+        return Err(ServerError::NotTrustedYet);
+    }
+    let metadata = metadata_of(server, setup, service);
+    Ok(store(&secrets, stored, metadata, contents).await?)
 }
 
 /// Creates a Secret, or replaces the very version that was read.

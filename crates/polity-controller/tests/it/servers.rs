@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -244,4 +246,56 @@ async fn a_claim_that_finds_no_volume_is_told_of_after_two_minutes() {
         .await
         .unwrap();
     assert_eq!(told().await, "CacheReconciled=True");
+}
+
+/// Section 5: whoever restarts in the middle of a rotation does not show what callers would not take.
+#[tokio::test]
+async fn a_certificate_of_a_new_authority_waits_until_every_webhook_trusts_it() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    add(&world, "a", json!({})).await;
+    settle(&servers, &world, "a", &clock).await;
+    let first = ensure_authorities(&world.client, NAMESPACE, clock.now());
+    let first = first.await.unwrap();
+    let hooks = |bundle: &str| {
+        json!({"webhooks": [{
+            "name": "p.kubewarden.admission", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {
+                "caBundle": ByteString(bundle.as_bytes().to_vec()),
+                "service": {"namespace": NAMESPACE, "name": "policy-server-a", "path": "/validate/p/1"},
+            },
+        }]})
+    };
+    let mut webhook = json!({"metadata": {
+        "name": "p",
+        "labels": {"app.kubernetes.io/part-of": "kubewarden"},
+        "annotations": {"kubewarden.io/policy-uid": "u"},
+    }});
+    webhook["webhooks"] = hooks(&first.bundle())["webhooks"].take();
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(world.client.clone());
+    let webhook = serde_json::from_value(webhook).unwrap();
+    webhooks
+        .create(&PostParams::default(), &webhook)
+        .await
+        .unwrap();
+
+    // The authority is due, and with it what it signed.
+    clock.advance(Duration::from_hours(3591 * 24));
+    let next = ensure_authorities(&world.client, NAMESPACE, clock.now());
+    let next = next.await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let before = secrets.get("policy-server-a").await.unwrap();
+    let waits = servers.reconcile("a", &next).await.unwrap();
+    assert_eq!(waits, Next::After(Duration::from_secs(2)));
+    assert_eq!(secrets.get("policy-server-a").await.unwrap(), before);
+    let said = &conditions(&world, "a").await[1];
+    assert!(said.starts_with("CertSecretReconciled=False waiting until every webhook trusts"));
+
+    let trusting = Patch::Merge(hooks(&next.bundle()));
+    webhooks
+        .patch("p", &PatchParams::default(), &trusting)
+        .await
+        .unwrap();
+    assert_eq!(servers.reconcile("a", &next).await.unwrap(), Next::Slowly);
+    assert_ne!(secrets.get("policy-server-a").await.unwrap(), before);
 }

@@ -45,15 +45,39 @@ impl Pool {
         Self(client)
     }
 
-    /// Sends a request; an error is what Go would have printed.
+    /// Sends a request.
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<Response<Incoming>, SendError> {
         self.0
             .request(request)
             .await
-            .map_err(|error| error_text(&error))
+            .map_err(|error| SendError::of(&error))
+    }
+}
+
+/// Why there is no answer, in the words of Go.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendError {
+    /// Nobody takes connections there.
+    #[error("{0}")]
+    NotReached(String),
+    /// Somebody does, and may have seen the request.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl SendError {
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut current = Some(error);
+        while let Some(error) = current {
+            if let Some(ConnectError::NotReached(why)) = error.downcast_ref() {
+                return Self::NotReached(why.clone());
+            }
+            current = error.source();
+        }
+        Self::Failed(error_text(error))
     }
 }
 
@@ -62,7 +86,7 @@ fn error_text(error: &(dyn Error + 'static)) -> String {
     let mut last = String::new();
     while let Some(error) = current {
         if let Some(connect) = error.downcast_ref::<ConnectError>() {
-            return connect.0.clone();
+            return connect.to_string();
         }
         if error
             .downcast_ref::<hyper::Error>()
@@ -87,8 +111,13 @@ fn error_text(error: &(dyn Error + 'static)) -> String {
 
 /// Why there is no connection, in the words of Go.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct ConnectError(String);
+enum ConnectError {
+    /// Nobody is there, or they went away before they said who they are.
+    #[error("{0}")]
+    NotReached(String),
+    #[error("{0}")]
+    NotTrusted(String),
+}
 
 /// Opens TLS connections to wherever the URI points, as one server name.
 #[derive(Debug, Clone)]
@@ -122,12 +151,19 @@ impl Connector {
         let port = uri.port_u16().unwrap_or(443);
         let stream = dial(host, port).await?;
         let server_name = ServerName::try_from(self.server_name.to_string())
-            .map_err(|error| ConnectError(format!("tls: {error}")))?;
+            .map_err(|error| ConnectError::NotTrusted(format!("tls: {error}")))?;
         let connected = TlsConnector::from(Arc::clone(&self.config))
             .connect(server_name, stream)
             .await;
-        let stream =
-            connected.map_err(|error| ConnectError(tls::text(&error, &self.server_name)))?;
+        let stream = connected.map_err(|error| {
+            let text = tls::text(&error, &self.server_name);
+            match error.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                    ConnectError::NotReached(text)
+                }
+                _ => ConnectError::NotTrusted(text),
+            }
+        })?;
         Ok(TlsConnection(TokioIo::new(stream)))
     }
 }
@@ -135,7 +171,7 @@ impl Connector {
 async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
     let addresses = tokio::net::lookup_host((host, port))
         .await
-        .map_err(|_| ConnectError(format!("dial tcp: lookup {host}: no such host")))?;
+        .map_err(|_| ConnectError::NotReached(format!("dial tcp: lookup {host}: no such host")))?;
     let mut failure = format!("dial tcp: lookup {host}: no such host");
     for address in addresses {
         match TcpStream::connect(address).await {
@@ -155,7 +191,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
             }
         }
     }
-    Err(ConnectError(failure))
+    Err(ConnectError::NotReached(failure))
 }
 
 /// A connection that tells the pool whether it speaks HTTP/2.

@@ -290,6 +290,30 @@ async fn ad8_services_are_called_at_their_endpoints_by_their_own_name() {
 }
 
 #[tokio::test]
+async fn ad8_an_endpoint_that_takes_no_connections_is_passed_over() {
+    let hooks = Hooks::start(|_, _| allow()).await;
+    let dead = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .unwrap();
+    let webhook = json!({"name": "h.x.y", "clientConfig": {
+        "service": {"namespace": "hooks", "name": "svc"}, "caBundle": hooks.bundle(),
+    }});
+    let validate = async |endpoints: Vec<SocketAddr>| {
+        let mut cluster = Cluster::new();
+        cluster.services.insert("hooks/svc:443".into(), endpoints);
+        let configs = one("Validating", &webhook);
+        Given::create().validate(&configs, &cluster).await.0
+    };
+    // Whichever comes first.
+    for _ in 0..16 {
+        validate(vec![dead, hooks.address(), dead]).await.unwrap();
+    }
+    assert_eq!(hooks.seen().len(), 16, "one of them sees the review");
+    let why = message(validate(vec![dead, dead]).await).1;
+    assert!(why.ends_with("connect: connection refused"), "{why}");
+}
+
+#[tokio::test]
 async fn ad8_a_certificate_in_the_bundle_itself_is_trusted() {
     let hooks = Hooks::start_self_signed(|_, _| allow()).await;
     Given::create()

@@ -1,0 +1,257 @@
+//! What can be seen of the world right now, by watching it as others do: where webhooks point, which replicas are
+//! ready, how far updates are.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::watch::{Receiver, Sender};
+
+use crate::judge::Switch;
+use crate::ledger::Ledger;
+use crate::subjects::Subject;
+
+/// Before a watch that broke is taken up again.
+const PAUSE: Duration = Duration::from_millis(20);
+const SERVICE: &str = "policy-server-default";
+const PORT: &str = "policy-server";
+
+/// The world at a moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct View {
+    /// By policy.
+    pub(crate) hooks: BTreeMap<&'static str, Hook>,
+    /// Those that are ready, by their pods.
+    pub(crate) replicas: BTreeMap<String, SocketAddr>,
+    /// By policy.
+    pub(crate) updates: BTreeMap<&'static str, Update>,
+    /// Generations that were disabled, and when that was seen.
+    pub(crate) retired: Vec<(&'static str, i64, Timestamp)>,
+}
+
+/// Where a webhook points.
+#[derive(Debug, Clone)]
+pub(crate) struct Hook {
+    pub(crate) generation: i64,
+    /// Whom its callers trust.
+    pub(crate) authorities: Arc<str>,
+}
+
+/// How far an update is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Update {
+    pub(crate) generation: i64,
+    pub(crate) serving: Option<i64>,
+    pub(crate) has_failed: bool,
+    pub(crate) step: Step,
+}
+
+/// The steps of an update that can be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Created,
+    Scheduled,
+    Initialized,
+    PartlyReady,
+    /// The webhook points at it; the generation before drains.
+    Switched,
+}
+
+impl Step {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Created,
+        Self::Scheduled,
+        Self::Initialized,
+        Self::PartlyReady,
+        Self::Switched,
+    ];
+}
+
+impl View {
+    /// Watches on the current runtime for as long as it lives; what is seen is also written down.
+    pub(crate) fn follow(client: &Client, ledger: &Arc<Ledger>) -> Receiver<Self> {
+        let (sender, receiver) = tokio::sync::watch::channel(Self::default());
+        let sender = Arc::new(sender);
+        tokio::spawn(follow_webhooks(
+            client.clone(),
+            sender.clone(),
+            ledger.clone(),
+        ));
+        tokio::spawn(follow_replicas(client.clone(), sender.clone()));
+        tokio::spawn(follow_policies(client.clone(), sender.clone()));
+        tokio::spawn(follow_revisions(client.clone(), sender, ledger.clone()));
+        receiver
+    }
+}
+
+/// One watch for good. Errors are what a watcher lives with: it goes on where it was.
+async fn follow<K>(api: Api<K>, config: watcher::Config, mut see: impl FnMut(Event<K>))
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut events = Box::pin(kube::runtime::watcher(api, config));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => see(event),
+            Err(_) => tokio::time::sleep(PAUSE).await, // tidy: before the next attempt
+        }
+    }
+}
+
+async fn follow_webhooks(client: Client, view: Arc<Sender<View>>, ledger: Arc<Ledger>) {
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
+    follow(api, watcher::Config::default(), |event| {
+        let (Event::Apply(object) | Event::InitApply(object)) = event else {
+            return;
+        };
+        let seen = subject_of(&object.name_any()).zip(read_hook(&object));
+        if let Some((subject, (hook, at))) = seen {
+            let generation = hook.generation;
+            ledger.switched(subject.name, Switch { generation, at });
+            view.send_modify(|view| drop(view.hooks.insert(subject.name, hook)));
+        }
+    })
+    .await;
+}
+
+fn subject_of(id: &str) -> Option<&'static Subject> {
+    Subject::of(id.strip_prefix("clusterwide-")?)
+}
+
+fn read_hook(object: &ValidatingWebhookConfiguration) -> Option<(Hook, Timestamp)> {
+    let config = &object.webhooks.as_ref()?.first()?.client_config;
+    let path = config.service.as_ref()?.path.as_ref()?;
+    let bundle = String::from_utf8(config.ca_bundle.as_ref()?.0.clone()).ok()?;
+    let hook = Hook {
+        generation: path.rsplit('/').next()?.parse().ok()?,
+        authorities: bundle.into(),
+    };
+    let switched_at = object.annotations().get("kubewarden.io/switched-at")?;
+    Some((hook, switched_at.parse().ok()?))
+}
+
+async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
+    let api: Api<EndpointSlice> = Api::namespaced(client, e2e::stage::NAMESPACE);
+    let config =
+        watcher::Config::default().labels(&format!("kubernetes.io/service-name={SERVICE}"));
+    let mut slices: BTreeMap<String, Option<(String, SocketAddr)>> = BTreeMap::new();
+    follow(api, config, |event| {
+        match event {
+            Event::Init => slices.clear(),
+            Event::InitApply(slice) | Event::Apply(slice) => {
+                slices.insert(slice.name_any(), read_slice(&slice));
+            }
+            Event::Delete(slice) => drop(slices.remove(&slice.name_any())),
+            Event::InitDone => {}
+        }
+        let replicas: BTreeMap<_, _> = slices.values().flatten().cloned().collect();
+        view.send_if_modified(|view| {
+            let is_new = view.replicas != replicas;
+            view.replicas = replicas;
+            is_new
+        });
+    })
+    .await;
+}
+
+/// The pod and the address of a replica that takes requests.
+fn read_slice(slice: &EndpointSlice) -> Option<(String, SocketAddr)> {
+    let endpoint = slice.endpoints.as_ref()?.first()?;
+    let is_ready = endpoint.conditions.as_ref()?.ready == Some(true);
+    let pod = endpoint.target_ref.as_ref()?.name.clone()?;
+    let mut ports = slice.ports.iter().flatten();
+    let port = ports
+        .find(|port| port.name.as_deref() == Some(PORT))?
+        .port?;
+    let address = endpoint.addresses.first()?.parse().ok()?;
+    is_ready.then_some((pod, SocketAddr::new(address, u16::try_from(port).ok()?)))
+}
+
+/// A kind of ours.
+pub(crate) fn kind(kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("policies.kubewarden.io", "v1", kind))
+}
+
+async fn follow_policies(client: Client, view: Arc<Sender<View>>) {
+    let api: Api<DynamicObject> = Api::all_with(client, &kind("ClusterAdmissionPolicy"));
+    follow(api, watcher::Config::default(), |event| {
+        let (Event::Apply(object) | Event::InitApply(object)) = event else {
+            return;
+        };
+        let seen = Subject::of(&object.name_any()).zip(Update::read(&object));
+        if let Some((subject, update)) = seen {
+            view.send_modify(|view| {
+                view.updates.insert(subject.name, update);
+            });
+        }
+    })
+    .await;
+}
+
+impl Update {
+    fn read(object: &DynamicObject) -> Option<Self> {
+        let generation = object.metadata.generation?;
+        let status = &object.data["status"];
+        let serving = status["servingGeneration"].as_i64();
+        let conditions = status["conditions"].as_array();
+        let is_true = |kind: &str| {
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|one: &Value| {
+                one["type"] == kind && one["generation"] == generation && one["status"] == "True"
+            })
+        };
+        Some(Self {
+            generation,
+            serving,
+            has_failed: status["phase"] == "Failed" && status["observedGeneration"] == generation,
+            step: if serving == Some(generation) {
+                Step::Switched
+            } else if is_true("Ready") {
+                Step::PartlyReady
+            } else if is_true("Initialized") {
+                Step::Initialized
+            } else if is_true("Scheduled") {
+                Step::Scheduled
+            } else {
+                Step::Created
+            },
+        })
+    }
+}
+
+async fn follow_revisions(client: Client, view: Arc<Sender<View>>, ledger: Arc<Ledger>) {
+    let kind = kind("PolicyRevision");
+    let api: Api<DynamicObject> = Api::namespaced_with(client, e2e::stage::NAMESPACE, &kind);
+    follow(api, watcher::Config::default(), |event| {
+        let (Event::Apply(object) | Event::InitApply(object)) = event else {
+            return;
+        };
+        let spec = &object.data["spec"];
+        let policy = spec["objectReference"]["name"].as_str();
+        let subject = policy.and_then(Subject::of);
+        let generation = spec["policyGeneration"].as_i64();
+        if let (Some(subject), Some(generation), Some(false)) =
+            (subject, generation, spec["enabled"].as_bool())
+        {
+            let (policy, now) = (subject.name, ledger.now());
+            view.send_modify(|view| {
+                let mut retired = view.retired.iter();
+                if !retired.any(|(name, number, _)| (*name, *number) == (policy, generation)) {
+                    view.retired.push((policy, generation, now));
+                }
+            });
+        }
+    })
+    .await;
+}
