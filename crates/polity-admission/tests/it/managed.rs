@@ -2,6 +2,7 @@
 
 mod api_server;
 mod cache;
+mod crowd;
 mod failures;
 mod life;
 mod namespaces;

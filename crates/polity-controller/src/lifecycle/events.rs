@@ -3,6 +3,7 @@
 use polity_api::policies::v1::{
     ConditionStatus, ConditionType, Phase, PolicyCondition, PolicyStatus, ScheduledReason,
 };
+use serde_json::Map;
 
 use super::conditions::is_same;
 use super::observed::{Observed, Revision};
@@ -181,7 +182,13 @@ fn of_revert(observed: &Observed) -> Option<Event> {
     if between {
         return None;
     }
-    let who = policy.last_writer().unwrap_or("somebody");
+    let returned_to = observed
+        .revisions
+        .iter()
+        .find(|revision| revision.generation() == from)
+        .and_then(|revision| revision.spec.data.get("spec")?.as_object());
+    let who = policy.writer_since(returned_to.unwrap_or(&Map::new()));
+    let who = who.unwrap_or("somebody");
     Some(Event::new(
         EventReason::RollbackReverted,
         format!("{who} put back what the rollback to generation {from} had replaced."),

@@ -198,18 +198,24 @@ impl Policy {
         Some((made.parse().ok()?, from.parse().ok()?))
     }
 
-    /// Who wrote the specification last, by the books of the API server.
-    pub fn last_writer(&self) -> Option<&str> {
-        let fields = self.object.metadata.managed_fields.iter().flatten();
-        fields
-            .into_iter()
+    /// Who made the specification differ from what it was, by the books of the API server: these tell whose a field is,
+    /// and when, to the second, its owner last changed something.
+    pub fn writer_since(&self, before: &Map<String, Value>) -> Option<&str> {
+        let spec = self.spec();
+        let changed: Vec<String> = spec
+            .iter()
+            .filter(|(key, value)| before.get(*key) != Some(value))
+            .map(|(key, _)| format!("f:{key}"))
+            .collect();
+        let entries = self.object.metadata.managed_fields.iter().flatten();
+        entries
             .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty())
-            .filter(|entry| {
-                let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
-                fields.is_some_and(|fields| fields.get("f:spec").is_some())
+            .filter_map(|entry| Some((entry, entry.fields_v1.as_ref()?.0.get("f:spec")?)))
+            .max_by_key(|(entry, fields)| {
+                let has_changed = changed.iter().any(|key| fields.get(key).is_some());
+                (has_changed, entry.time.as_ref().map(|time| time.0))
             })
-            .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
-            .and_then(|entry| entry.manager.as_deref())
+            .and_then(|(entry, _)| entry.manager.as_deref())
     }
 }
 

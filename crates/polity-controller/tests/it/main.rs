@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod crashes;
+mod deletion;
 mod lifecycle;
 mod owners;
+mod rollbacks;
 mod servers;
 mod webhooks;
 mod whole;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
-use polity_api::policies::v1::PolicyServer;
+use polity_api::policies::v1::{PolicyRevision, PolicyServer};
+use polity_controller::names;
 use polity_controller::servers::{Next, Servers, ensure_authorities};
 use polity_pki::Certificate;
 use polity_runtime::Clock;
@@ -186,6 +188,100 @@ async fn a_server_goes_when_nobody_is_called_under_its_name() {
         Next::Gone
     );
     assert_eq!(api.get_opt("default").await.unwrap(), None);
+}
+
+/// Acceptance 32: no name made from one server's is another's.
+#[tokio::test]
+async fn names_that_resemble_each_other_live_side_by_side() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    let longest = "n".repeat(49);
+    let all = ["a", "a-cache", "a-peers", &longest];
+    for name in all {
+        add(&world, name, json!({"cache": {}, "minAvailable": 1})).await;
+    }
+    for _ in 0..2 {
+        for name in all {
+            settle(&servers, &world, name, &clock).await;
+        }
+    }
+    for name in all {
+        let said = conditions(&world, name).await;
+        assert!(
+            said.iter().all(|line| line.ends_with("=True")),
+            "{name}: {said:?}"
+        );
+    }
+    let workloads: Api<StatefulSet> = Api::namespaced(world.client.clone(), NAMESPACE);
+    for name in all {
+        let set = workloads.get(&names::stateful_set(name)).await;
+        assert_eq!(set.unwrap().owner_references()[0].name, name);
+    }
+}
+
+/// Acceptance 31, as far as RBAC goes: a server with an account of its own has no right on what is another's.
+#[tokio::test]
+async fn a_server_has_no_rights_on_what_is_anothers() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    for name in ["a", "b"] {
+        add(&world, name, json!({"serviceAccountName": name})).await;
+        settle(&servers, &world, name, &clock).await;
+    }
+    let policies = controller(world.client.clone(), &clock);
+    let key = world.add_policy("p").await;
+    policies.reconcile(&key).await.unwrap();
+    let revision = world.revisions_of("p").await.remove(0).name_any();
+
+    let user = format!("system:serviceaccount:{NAMESPACE}:a");
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let client = world.server.client_as(&user, &groups).await;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let revisions: Api<PolicyRevision> = Api::namespaced(client.clone(), NAMESPACE);
+    let params = PatchParams::default();
+    let hold = Patch::Merge(json!({"spec": {"holderIdentity": "a-0"}}));
+    let own = leases.patch("policy-server-a", &params, &hold).await;
+    assert!(own.is_ok(), "its own Lease: {own:?}");
+    revisions.get(&revision).await.unwrap();
+    let disable = Patch::Merge(json!({"spec": {"enabled": false}}));
+    for (what, code) in [
+        (
+            "B's Lease",
+            code(leases.patch("policy-server-b", &params, &hold).await),
+        ),
+        (
+            "B's signing Secret",
+            code(secrets.get("cache-signer-b").await),
+        ),
+        (
+            "its own signing Secret",
+            code(secrets.get("cache-signer-a").await),
+        ),
+        (
+            "a revision",
+            code(revisions.patch(&revision, &params, &disable).await),
+        ),
+        (
+            "B's workload",
+            code(workload(&client, "policy-server-b").await),
+        ),
+    ] {
+        assert_eq!(code, 403, "{what}");
+    }
+}
+
+async fn workload(client: &kube::Client, name: &str) -> kube::Result<StatefulSet> {
+    Api::namespaced(client.clone(), NAMESPACE).get(name).await
+}
+
+/// What a refusal is; 200 when it is none.
+fn code<T>(answer: kube::Result<T>) -> u16 {
+    match answer {
+        Ok(_) => 200,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[tokio::test]

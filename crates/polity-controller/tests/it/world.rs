@@ -183,7 +183,11 @@ impl World {
     }
 
     pub(crate) async fn add_policy(&self, name: &str) -> PolicyKey {
-        let policy = json!({
+        self.add_policy_with(name, json!({})).await
+    }
+
+    pub(crate) async fn add_policy_with(&self, name: &str, fields: Value) -> PolicyKey {
+        let mut policy = json!({
             "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
             "metadata": {"name": name},
             "spec": {
@@ -195,6 +199,9 @@ impl World {
                 "failurePolicy": "Ignore", "objectSelector": {"matchLabels": {"never": "set"}},
             },
         });
+        for (key, value) in fields.as_object().unwrap() {
+            policy["spec"][key] = value.clone();
+        }
         self.create_in(self.policies(), policy).await;
         PolicyKey {
             kind: PolicyKind::ClusterAdmissionPolicy,

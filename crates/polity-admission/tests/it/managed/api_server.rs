@@ -1,7 +1,10 @@
 //! Leaders that end, and an API server that is away (acceptance 7, 26, 38).
 
+use std::time::Duration;
+
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
+use polity_runtime::Clock;
 use polity_testing::{Fault, FaultyClient, eventually};
 
 use super::world::{Replica, World};
@@ -145,5 +148,45 @@ async fn without_an_api_server_it_serves_on_and_catches_up() {
         world.ask(&replica, "clusterwide-q/1").await,
         (200, Some(false))
     );
+    replica.stop().await;
+}
+
+/// 26: five minutes without the API server, by the replica's own clock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cut_off_for_minutes_it_serves_on_and_then_says_what_is_true() {
+    let world = World::start().await;
+    let clock = Clock::manual(Clock::system().now());
+    let faulty = world.api_server().faulty().await;
+    let mut options = world.options(0, faulty.client());
+    options.clock = clock.clone();
+    let replica = Replica::start(options).await;
+    let until_told = async |revision: &str, expected: &str| {
+        eventually(expected, || async {
+            // Whatever waits on the clock, such as the election, goes on.
+            clock.advance(Duration::from_millis(500));
+            world.told(revision).await == expected
+        })
+        .await;
+    };
+    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    let old = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    until_told(&old, &ready).await;
+    world.serve(&old).await;
+    world
+        .until_answer(&replica, "clusterwide-p", (200, Some(true)))
+        .await;
+
+    faulty.cut_off();
+    let new = world.add("q", 1, &world.guest("no.wasm", false)).await;
+    for _ in 0..30 {
+        clock.advance(Duration::from_secs(10));
+        let answer = world.ask(&replica, "clusterwide-p").await;
+        assert_eq!(answer, (200, Some(true)));
+        assert_eq!(world.readiness(&replica).await, 200);
+    }
+    assert_eq!(world.told(&new).await, "");
+    faulty.mend();
+    until_told(&new, &ready).await;
+    assert_eq!(world.told(&old).await, ready);
     replica.stop().await;
 }

@@ -1,14 +1,18 @@
-//! Replicas on one volume: section 19.9 from the outside (acceptance 9, 29, 36).
+//! Replicas on one volume: section 19.9 from the outside (acceptance 9, 11, 15, 27, 29, 36).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use polity_admission::CacheOptions;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use polity_admission::{CacheOptions, ManagedOptions};
 use polity_pki::{Authority, Issued};
 use polity_runtime::Clock;
 use polity_testing::eventually;
+use serde_json::json;
 
-use super::world::{Replica, World};
+use super::world::{Replica, World, revision};
 
 const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
 const YEAR: Duration = Duration::from_hours(365 * 24);
@@ -48,12 +52,25 @@ impl Signing {
 }
 
 impl World {
-    async fn sharing(&self, ordinal: i32, signing: &Signing) -> Replica {
+    fn sharing_options(&self, ordinal: i32, signing: &Signing) -> ManagedOptions {
         let mut options = self.options(ordinal, self.client.clone());
         options.cache = Some(CacheOptions {
             directory: self.folder.path().join("cache"),
             signing: signing.secret.clone(),
         });
+        options
+    }
+
+    async fn sharing(&self, ordinal: i32, signing: &Signing) -> Replica {
+        Replica::start(self.sharing_options(ordinal, signing)).await
+    }
+
+    /// One whose time is the test's, and which leads on when much of that passes at once.
+    async fn sharing_by(&self, clock: &Clock, ordinal: i32, signing: &Signing) -> Replica {
+        let mut options = self.sharing_options(ordinal, signing);
+        options.clock = clock.clone();
+        options.lease.lease_duration = Duration::from_hours(4);
+        options.lease.renew_deadline = Duration::from_hours(3);
         Replica::start(options).await
     }
 
@@ -191,4 +208,156 @@ async fn after_a_renewal_what_is_good_is_signed_anew() {
         .await;
     first.stop().await;
     second.stop().await;
+}
+
+/// 27: a rollback takes the bytes that were recorded, wherever the tag points now and whoever can be reached.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_rollback_needs_no_registry() {
+    let world = World::start().await;
+    let signing = Signing::new(world.folder.path());
+    let replica = world.sharing(0, &signing).await;
+    let uri = world.guest("moving.wasm", true);
+    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    let first = world.add("p", 1, &uri).await;
+    world.until_told(&first, &ready).await;
+    assert_eq!(world.guest("moving.wasm", false), uri, "the tag moves");
+    let second = world.add("p", 2, &uri).await;
+    world.until_told(&second, &ready).await;
+    world.disable(&first).await;
+    world
+        .until_answer(&replica, "clusterwide-p/1", (404, None))
+        .await;
+    std::fs::remove_file(world.folder.path().join("moving.wasm")).unwrap();
+
+    let mut back = revision("ClusterAdmissionPolicy", "p", 3, json!({ "module": uri }));
+    back["metadata"]["annotations"]["kubewarden.io/rollback-of"] = json!("1");
+    let back = world.add_object(back).await;
+    world.until_told(&back, &ready).await;
+    assert_eq!(
+        world.status(&back).await.modules,
+        world.status(&first).await.modules
+    );
+    assert_eq!(
+        world.ask(&replica, "clusterwide-p/3").await,
+        (200, Some(true))
+    );
+    replica.stop().await;
+}
+
+/// 11: seventy minutes after a policy was deleted there is no file of it, and all of those that others need.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn files_go_with_the_policy_and_the_hour() {
+    let world = World::start().await;
+    let signing = Signing::new(world.folder.path());
+    let clock = Clock::manual(Clock::system().now());
+    let replica = world.sharing_by(&clock, 0, &signing).await;
+    let kept = world.add("kept", 1, &world.guest("yes.wasm", true)).await;
+    let gone = world.add("gone", 1, &world.guest("no.wasm", false)).await;
+    for revision in [&kept, &gone] {
+        eventually("it is ready", || async {
+            // Whatever waits on the clock, such as the election, goes on.
+            clock.advance(Duration::from_millis(200));
+            world.told(revision).await == format!("{READY} Ready[0]=True/PolicyReady")
+        })
+        .await;
+    }
+    assert_eq!(world.cached().len(), 8);
+    world.delete(&gone).await;
+    let deleted = clock.now();
+    world
+        .until_answer(&replica, "clusterwide-gone/1", (404, None))
+        .await;
+    assert_eq!(world.cached().len(), 8, "they are young");
+    // Files are as old as the disk says, and that has a clock of its own.
+    clock.advance(Duration::from_mins(65));
+    eventually("its files are gone", || async {
+        clock.advance(Duration::from_secs(1));
+        world.cached().len() == 4
+    })
+    .await;
+    assert!(clock.now() < deleted + Duration::from_mins(70));
+    assert_eq!(
+        world.ask(&replica, "clusterwide-kept/1").await,
+        (200, Some(true))
+    );
+    replica.stop().await;
+}
+
+/// 15: what another version compiled is not looked at; the first replica makes it anew for all, and when all of them
+/// run the new version the old code goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
+    let world = World::start().await;
+    let signing = Signing::new(world.folder.path());
+    let before = world.sharing(0, &signing).await;
+    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    world
+        .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
+        .await;
+    world.serve(&revision).await;
+    before.stop().await;
+    let version = format!("optimized-kw-v{}", polity_runtime::VERSION);
+    let of_version = |name: &str| {
+        let mut files = world.cached();
+        files.retain(|path| path.to_string_lossy().contains(name));
+        files
+    };
+    for path in of_version(&version) {
+        let name = path
+            .to_string_lossy()
+            .replace(&version, "optimized-kw-v0.0.1");
+        std::fs::rename(&path, name).unwrap();
+    }
+    std::fs::remove_file(world.folder.path().join("yes.wasm")).unwrap();
+
+    let clock = Clock::manual(Clock::system().now());
+    let first = world.sharing_by(&clock, 0, &signing).await;
+    world.until_ready(&first).await;
+    let second = world.sharing(1, &signing).await;
+    world.until_ready(&second).await;
+    let compiled = "polity_revision_phase_seconds_count{phase=\"compile\"}";
+    assert_eq!(world.metric(&first, compiled).await, Some(1.0));
+    assert_eq!(world.metric(&second, compiled).await, None, "once for all");
+    second.stop().await;
+    clock.advance(Duration::from_mins(11));
+    assert_eq!(
+        of_version("optimized-kw-v0.0.1").len(),
+        2,
+        "the rollout goes on"
+    );
+
+    world.complete_rollout().await;
+    eventually("the old code is gone", || async {
+        clock.advance(Duration::from_mins(1));
+        of_version("optimized-kw-v0.0.1").is_empty()
+    })
+    .await;
+    assert_eq!(of_version(&version).len(), 2);
+    first.stop().await;
+}
+
+impl World {
+    /// The workload of the replicas, which all run what it says.
+    async fn complete_rollout(&self) {
+        let sets: Api<StatefulSet> = Api::namespaced(self.client.clone(), "kubewarden");
+        let labels = json!({"app": "policy-server"});
+        let set = json!({
+            "metadata": {"name": "policy-server-default"},
+            "spec": {
+                "replicas": 1, "serviceName": "peers-default", "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "polity"}]},
+                },
+            },
+        });
+        let set = serde_json::from_value(set).unwrap();
+        let set = sets.create(&PostParams::default(), &set).await.unwrap();
+        let status = Patch::Merge(json!({"status": {
+            "observedGeneration": set.metadata.generation, "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1,
+            "currentRevision": "one", "updateRevision": "one",
+        }}));
+        sets.patch_status("policy-server-default", &PatchParams::default(), &status)
+            .await
+            .unwrap();
+    }
 }

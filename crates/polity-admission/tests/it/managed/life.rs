@@ -1,10 +1,13 @@
 //! Rows 5, 6, 9 and 14 of section 19.3, and what is answered meanwhile (8.1).
 
+use std::sync::Arc;
+
+use axum::Router;
 use polity_testing::eventually;
 use serde_json::json;
 
 use super::world::World;
-use crate::support::review;
+use crate::support::{METADATA, answering, module, review};
 
 const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
 
@@ -209,6 +212,45 @@ async fn a_policy_created_again_replaces_the_old_one() {
     replica.stop().await;
 }
 
+/// 23: what became of a revision that is gone is nobody's business, and that of its successor less than anybody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn deleted_while_it_is_pulled_it_leaves_nothing() {
+    let world = World::start().await;
+    let (asked, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let wasm = module(METADATA, &answering(r#"{"accepted":false}"#));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let behind = gate.clone();
+    let slow = Router::new().fallback(async move || {
+        asked.send(()).unwrap();
+        drop(behind.acquire().await);
+        wasm
+    });
+    tokio::spawn(async move { axum::serve(listener, slow).await });
+    let sources = world.folder.path().join("sources.yml");
+    std::fs::write(&sources, format!("insecure_sources: [\"{address}\"]")).unwrap();
+    let mut options = world.options(0, world.client.clone());
+    options.modules.sources = Some(sources);
+    let replica = super::world::Replica::start(options).await;
+
+    let old = world.add("p", 1, &format!("http://{address}/p.wasm")).await;
+    seen.recv().await.unwrap();
+    world.delete(&old).await;
+    let again = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    assert_eq!(again, old, "the same name, another revision");
+    gate.add_permits(1);
+    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    world.until_told(&again, &ready).await;
+    let modules = world.status(&again).await.modules;
+    assert!(modules[0].uri.ends_with("yes.wasm"), "{modules:?}");
+    assert_eq!(
+        world.ask(&replica, "clusterwide-p/1").await,
+        (200, Some(true))
+    );
+    replica.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn told_to_stop_it_answers_until_the_end() {
     let world = World::start().await;
@@ -217,7 +259,7 @@ async fn told_to_stop_it_answers_until_the_end() {
     options.shutdown_delay = std::time::Duration::from_secs(1);
     let replica = super::world::Replica::start(options).await;
     world
-        .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
+        .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
         .await;
     let (address, admin) = (replica.address, replica.admin);
     let stopping = tokio::spawn(replica.stop());
