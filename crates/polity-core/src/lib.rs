@@ -4,6 +4,7 @@
 //! Everything here parses or prints; nothing behaves over time, reads a clock or does I/O.
 
 pub mod capability;
+pub mod causes;
 pub mod cluster;
 pub mod duration;
 pub mod expression;

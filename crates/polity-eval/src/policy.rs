@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use polity_core::causes::in_one_line;
 use polity_core::{ExpressionError, GroupExpression};
 use polity_wasm::{ExecutionMode, LoadError, Module, Operation, RunError};
 
@@ -52,13 +53,7 @@ fn join(members: &[(String, InitError)]) -> String {
 impl From<LoadError> for InitError {
     fn from(error: LoadError) -> Self {
         // The sentence for users has the cause in it; errors of guests are seen by nobody else.
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            text.push_str(&format!(": {cause}"));
-            source = cause.source();
-        }
-        Self::Load(text)
+        Self::Load(in_one_line(&error))
     }
 }
 

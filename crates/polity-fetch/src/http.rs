@@ -1,6 +1,7 @@
 //! Modules from web servers, by one GET.
 
 use futures::StreamExt as _;
+use polity_core::causes::innermost;
 use reqwest::redirect::{Attempt, Policy};
 use url::Url;
 
@@ -58,7 +59,7 @@ pub(crate) async fn download(
     while let Some(chunk) = body.next().await {
         let chunk = chunk.map_err(|error| FetchError::NotAModule {
             uri: url.to_string(),
-            reason: format!("the download broke off: {}", bottom(&error)),
+            reason: format!("the download broke off: {}", innermost(&error)),
         })?;
         if content.len() as u64 + chunk.len() as u64 > limits.module_bytes {
             return Err(too_large());
@@ -124,16 +125,8 @@ fn request_failed(host: &str, error: &reqwest::Error) -> FetchError {
     if error.is_redirect() {
         return FetchError::Redirected {
             host: host.to_owned(),
-            reason: bottom(error),
+            reason: innermost(error),
         };
     }
     unreachable(host, error)
-}
-
-fn bottom(error: &reqwest::Error) -> String {
-    let mut reason = error as &dyn std::error::Error;
-    while let Some(cause) = reason.source() {
-        reason = cause;
-    }
-    reason.to_string()
 }

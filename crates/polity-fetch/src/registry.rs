@@ -10,6 +10,7 @@ use oci_client::client::{Client, ClientConfig, ClientProtocol, Config, ImageLaye
 use oci_client::errors::{OciDistributionError, OciError, OciErrorCode};
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use oci_client::secrets::RegistryAuth;
+use polity_core::causes::innermost;
 
 use crate::credentials::Credentials;
 use crate::digest::Digest;
@@ -178,7 +179,10 @@ impl Registry<'_> {
         let mut content = Vec::new();
         while let Some(chunk) = layer.stream.next().await {
             let chunk = chunk.map_err(|error| {
-                self.not_a_module(format!("the download broke off: {}", bottom(&error)))
+                self.not_a_module(format!(
+                    "the download broke off: {}",
+                    shortened(&innermost(&error))
+                ))
             })?;
             if content.len() as u64 + chunk.len() as u64 > self.limits.module_bytes {
                 return Err(too_large());
@@ -212,7 +216,10 @@ impl Registry<'_> {
         let mut content = Vec::new();
         while let Some(chunk) = blob.stream.next().await {
             let chunk = chunk.map_err(|error| {
-                self.not_a_module(format!("the download broke off: {}", bottom(&error)))
+                self.not_a_module(format!(
+                    "the download broke off: {}",
+                    shortened(&innermost(&error))
+                ))
             })?;
             if content.len() + chunk.len() > limit {
                 return Err(self.not_a_module(format!("a part is larger than {limit} bytes")));
@@ -329,12 +336,4 @@ fn in_its_words(error: &OciError) -> String {
 
 fn shortened(message: &str) -> String {
     message.chars().take(MESSAGE_CHARACTERS).collect()
-}
-
-fn bottom(error: &std::io::Error) -> String {
-    let mut reason = error as &dyn std::error::Error;
-    while let Some(cause) = reason.source() {
-        reason = cause;
-    }
-    shortened(&reason.to_string())
 }

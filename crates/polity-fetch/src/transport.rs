@@ -1,8 +1,9 @@
 //! In which ways a host is asked, one after the other: verified TLS, and for hosts the user calls insecure also TLS
 //! without verification and no TLS at all.
 
-use std::error::Error;
 use std::future::Future;
+
+use polity_core::causes::innermost;
 
 use crate::error::FetchError;
 use crate::sources::Sources;
@@ -74,13 +75,9 @@ fn together(mut reasons: Vec<(Way, String)>) -> String {
 
 /// A request that got no answer, in the words of what is at the bottom of it.
 pub(crate) fn unreachable(host: &str, error: &reqwest::Error) -> FetchError {
-    let mut reason = error as &dyn Error;
-    while let Some(cause) = reason.source() {
-        reason = cause;
-    }
     FetchError::Unreachable {
         host: host.to_owned(),
-        reason: reason.to_string(),
+        reason: innermost(error),
     }
 }
 

@@ -14,7 +14,6 @@ mod modules;
 mod protocol;
 mod services;
 mod shared_cache;
-mod words;
 
 pub use kubernetes::{Cluster, ClusterError, ClusterLimits};
 pub use modules::{LoadOptions, LoadProgress, LoadedModules, ModuleError, Modules, module_of};

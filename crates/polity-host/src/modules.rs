@@ -7,13 +7,13 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
+use polity_core::causes::in_one_line;
 use polity_eval::{GuestConfig, InitError};
 use polity_fetch::{CompiledKey, Digest, FetchError, Fetched, Fetcher, ModuleUri, Progress};
 use polity_runtime::Clock;
 use polity_wasm::{CompiledCode, Engine, ExecutionMode, LoadError, Module};
 
 use self::in_flight::InFlight;
-use crate::words::in_one_line;
 
 /// What [`Modules::load_all`] gives.
 pub type LoadedModules = BTreeMap<ModuleUri, Result<Module, ModuleError>>;

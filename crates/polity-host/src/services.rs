@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use polity_core::causes::in_one_line;
 use polity_eval::{CapabilityRequest, Deadline, Services};
 use polity_fetch::Fetcher;
 use polity_runtime::Clock;
@@ -11,7 +12,6 @@ use tokio::runtime::Handle;
 
 use crate::certificates;
 use crate::kubernetes::Cluster;
-use crate::words::in_one_line;
 
 /// The longest that anything is waited for, also when the request itself has no limit.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,8 +1,7 @@
 //! What goes wrong between a revision and a policy that serves, in the words of its conditions.
 
-use std::error::Error;
-
 use polity_api::policies::v1::{InitializedReason, ReadyReason};
+use polity_core::causes::in_one_line;
 use polity_eval::{InitError, LoadError};
 use polity_fetch::FetchError;
 
@@ -173,21 +172,6 @@ impl From<&LoadError> for Trouble {
         };
         Self::new(fault, in_one_line(error))
     }
-}
-
-/// An error with its causes, each said once.
-pub(crate) fn in_one_line(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.ends_with(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

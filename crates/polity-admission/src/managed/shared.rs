@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
+use polity_core::causes::in_one_line;
 use polity_eval::CompiledCode;
 use polity_host::{
     AbsentReason, CacheBuild, CacheError, CacheIdentity, Lookup, ModuleFacts, SharedCache,
@@ -184,5 +185,5 @@ fn found<T>(lookup: Result<Lookup<T>, CacheError>) -> Result<Found<T>, VaultErro
 }
 
 fn fault(error: CacheError) -> VaultError {
-    VaultError(super::failure::in_one_line(&error))
+    VaultError(in_one_line(&error))
 }

@@ -1,10 +1,9 @@
 //! Where replicas keep modules for each other, as far as loading them is concerned.
 
 use jiff::Timestamp;
+use polity_core::causes::in_one_line;
 use polity_eval::{CompiledCode, Engine};
 use polity_fetch::{CompiledKey, Digest, LocalStore, ModuleUri, StoreError};
-
-use super::failure::in_one_line;
 
 /// One module and nothing else: where it came from, and which bytes it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polity_api::policies::v1::{
     PolicyServer, PolicyServerConditionType, PolicyServerReason, PolicyServerStatus,
 };
+use polity_core::causes::in_one_line;
 
 use super::ServerError;
 
@@ -85,14 +86,7 @@ fn put(conditions: &mut Vec<Condition>, mut condition: Condition) {
     }
 }
 
-/// An error with everything it stands on.
+/// An error with everything it stands on, as much of it as a condition has room for.
 fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(next) = source {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        source = next.source();
-    }
-    text.chars().take(1024).collect()
+    in_one_line(error).chars().take(1024).collect()
 }
