@@ -8,6 +8,11 @@
     reason = "a scenario is a test, also where it is a plain function"
 )]
 
+mod changes;
 mod ends;
+mod examples;
+mod failures;
 mod first;
+mod kinds;
+mod modules;
 mod scene;

@@ -2,9 +2,13 @@
 
 use std::sync::OnceLock;
 
+use e2e::eventually::eventually_seen;
+use e2e::stage::NAMESPACE;
 use e2e::{Kubectl, Stage, eventually};
 use http::Request;
 use serde_json::{Value, json};
+
+use crate::modules;
 
 /// A namespace on a stage.
 pub(crate) struct Scene {
@@ -18,13 +22,25 @@ pub(crate) struct Scene {
 /// The stage of the embedded API server.
 pub(crate) fn embedded() -> Option<&'static Stage> {
     static STAGE: OnceLock<Option<Stage>> = OnceLock::new();
-    STAGE.get_or_init(Stage::embedded).as_ref()
+    STAGE
+        .get_or_init(|| Stage::embedded().inspect(prepare))
+        .as_ref()
 }
 
 /// The stage of the real Kubernetes.
 pub(crate) fn real() -> Option<&'static Stage> {
     static STAGE: OnceLock<Option<Stage>> = OnceLock::new();
-    STAGE.get_or_init(Stage::real).as_ref()
+    STAGE
+        .get_or_init(|| Stage::real().inspect(prepare))
+        .as_ref()
+}
+
+/// Lets the first policy server pull from the network of this process.
+fn prepare(stage: &Stage) {
+    let sources = json!({"spec": {"insecureSources": [modules::host()]}});
+    stage.kubectl().ok(&format!(
+        "patch policyserver default --type=merge -p '{sources}'"
+    ));
 }
 
 /// Plays a scenario in a namespace that is named after it.
@@ -86,6 +102,105 @@ impl Scene {
         self.k.apply(&object.to_string());
     }
 
+    /// The revisions of the policy of this scene.
+    pub(crate) fn revisions(&self) -> Vec<Value> {
+        let all = self
+            .stage
+            .read(&format!("namespaces/{NAMESPACE}/policyrevisions"))
+            .unwrap();
+        let of_ours =
+            |revision: &&Value| revision["spec"]["objectReference"]["name"] == json!(self.name);
+        all["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(of_ours)
+            .cloned()
+            .collect()
+    }
+
+    /// How often an Event of this reason was told about the policy of this scene.
+    pub(crate) fn events(&self, reason: &str) -> usize {
+        let path = "/apis/events.k8s.io/v1/namespaces/default/events";
+        let all = self.stage.get(path).unwrap();
+        let of_ours = |event: &&Value| {
+            event["regarding"]["name"] == json!(self.name) && event["reason"] == reason
+        };
+        all["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(of_ours)
+            .map(|event| event["series"]["count"].as_u64().unwrap_or(1) as usize)
+            .sum()
+    }
+
+    /// Makes a policy server of so many replicas, and waits until they are ready.
+    #[track_caller]
+    pub(crate) fn server(&self, name: &str, replicas: u64) {
+        self.apply(&json!({
+            "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer",
+            "metadata": {"name": name},
+            "spec": {
+                "image": "polity:stage", "replicas": replicas, "insecureSources": [modules::host()],
+            },
+        }));
+        self.replicas_are_ready(name, replicas);
+    }
+
+    /// Waits until a policy server has just so many replicas, and all are ready.
+    #[track_caller]
+    pub(crate) fn replicas_are_ready(&self, server: &str, replicas: u64) {
+        eventually(&format!("{server} has {replicas} ready replicas"), || {
+            let pods = self.stage.pods(server);
+            let is_ready = |pod: &Value| pod["status"]["containerStatuses"][0]["ready"] == true;
+            (pods.len() as u64 == replicas && pods.values().all(is_ready)).then_some(())
+        });
+    }
+
+    /// The ordinal of the replica that leads a policy server.
+    pub(crate) fn leader(&self, server: &str) -> u64 {
+        let lease = format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/policy-server-{server}"
+        );
+        eventually("one of them leads", || {
+            let lease = self.stage.get(&lease)?;
+            let (pod, _) = lease["spec"]["holderIdentity"].as_str()?.split_once('_')?;
+            pod.rsplit_once('-')?.1.parse().ok()
+        })
+    }
+
+    /// Has the API server refuse every status of a revision, for the policy server of this scene, that has a condition
+    /// like this, instead of what it refused so far.
+    pub(crate) fn gate(&self, condition: &str) {
+        let refused =
+            format!("has(object.status) && object.status.conditions.exists(c, {condition})");
+        self.apply(&json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": format!("gate-{}", self.name)},
+            "webhooks": [{
+                "name": "gate.e2e.polity.dev",
+                // Nobody listens there.
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "objectSelector": {"matchLabels": {"kubewarden.io/policy-server": self.name}},
+                "matchConditions": [{"name": "held", "expression": refused}],
+                "rules": [{
+                    "apiGroups": ["policies.kubewarden.io"], "apiVersions": ["v1"],
+                    "resources": ["policyrevisions/status"], "operations": ["UPDATE"],
+                }],
+            }],
+        }));
+    }
+
+    /// Lets every status through again.
+    pub(crate) fn open_gate(&self) {
+        self.k.ok(&format!(
+            "delete validatingwebhookconfiguration gate-{}",
+            self.name
+        ));
+    }
+
     /// Tries to create a Pod in this namespace, and creates none; what the API server says when it refuses.
     pub(crate) fn try_pod(&self, privileged: bool) -> Result<(), String> {
         let pod = json!({
@@ -107,5 +222,18 @@ impl Scene {
         let refusal = self.try_pod(true).unwrap_err();
         assert!(refusal.contains(words), "{refusal}");
         assert_eq!(self.try_pod(false), Ok(()));
+    }
+
+    /// [`Self::enforces`] in a moment: a replica is ready before everybody has learnt where it is.
+    #[track_caller]
+    pub(crate) fn soon_enforces(&self, words: &str) {
+        eventually_seen(&format!("{words:?} is enforced"), || {
+            let refusal = self.try_pod(true).err().unwrap_or_default();
+            if refusal.contains(words) && self.try_pod(false).is_ok() {
+                Ok(())
+            } else {
+                Err(refusal)
+            }
+        });
     }
 }
