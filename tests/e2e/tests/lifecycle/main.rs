@@ -16,3 +16,4 @@ mod first;
 mod kinds;
 mod modules;
 mod scene;
+mod servers;
