@@ -14,6 +14,8 @@ mod examples;
 mod failures;
 mod first;
 mod kinds;
+mod many;
 mod modules;
+mod owner;
 mod scene;
 mod servers;
