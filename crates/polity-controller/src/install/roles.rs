@@ -120,7 +120,11 @@ fn controller_at_home() -> Vec<Value> {
             &["configmaps", "services", "persistentvolumeclaims"],
             &["get", "create", "patch"],
         ),
-        rule("", &["secrets"], &["get", "create", "update"]),
+        rule(
+            "",
+            &["secrets"],
+            &["get", "list", "watch", "create", "update"],
+        ),
         rule("", &["pods"], READ),
         rule(
             "policy",

@@ -1,10 +1,12 @@
-//! What wakes a policy server: itself, its workload, and what its policies serve.
+//! What wakes a policy server: itself, its workload, the loss of its keys, and what its policies serve.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt as _};
 use polity_api::policies::names as known;
@@ -104,6 +106,19 @@ impl Servers {
                 });
             },
         );
+        // Whoever deletes a key revokes it: the next one is made at once, not in the next slow round.
+        let secrets = watch(
+            self.namespaced::<PartialObjectMeta<Secret>>(),
+            (),
+            watcher::Config::default().labels(known::WORKLOAD_POLICY_SERVER),
+            |event| {
+                if let watcher::Event::Delete(secret) = event
+                    && let Some(server) = label(secret.labels(), known::WORKLOAD_POLICY_SERVER)
+                {
+                    queue.add(server);
+                }
+            },
+        );
         let revisions = watch(
             self.namespaced::<PolicyRevision>(),
             (),
@@ -116,7 +131,7 @@ impl Servers {
                 });
             },
         );
-        tokio::join!(servers, workloads, revisions);
+        tokio::join!(servers, workloads, secrets, revisions);
     }
 
     /// Has another look at every server when the authority changes.

@@ -145,6 +145,19 @@ async fn a_policy_from_nothing_to_its_end() {
     let secrets = names::<Secret>(&world).await;
     assert!(secrets.contains("cache-signer-default") && secrets.contains("kubewarden-ca"));
 
+    // Section 19.9: whoever deletes a key revokes it, and another one is made.
+    let secrets = at_home::<Secret>(&world);
+    for name in ["cache-signer-default", "policy-server-default"] {
+        let revoked = secrets.get(name).await.unwrap();
+        let params = DeleteParams::default();
+        secrets.delete(name, &params).await.unwrap();
+        eventually("another key", || async {
+            let found = secrets.get_opt(name).await.unwrap();
+            found.is_some_and(|found| found.uid() != revoked.uid())
+        })
+        .await;
+    }
+
     // Rows 1 and 4: nobody is there to take it.
     world.add_policy("p").await;
     eventually("nobody runs", || async {
