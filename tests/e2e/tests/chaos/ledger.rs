@@ -30,6 +30,7 @@ struct Books {
     broken: BTreeSet<(&'static str, i64)>,
     n_updates: usize,
     troubles: BTreeMap<Trouble, usize>,
+    n_in_step: usize,
     api_server_is_down: bool,
 }
 
@@ -141,8 +142,11 @@ impl Ledger {
         self.books().n_updates
     }
 
-    pub(crate) fn struck(&self, trouble: Trouble) {
-        *self.books().troubles.entry(trouble).or_default() += 1;
+    /// A trouble struck, in the step of an update for which it was meant or not.
+    pub(crate) fn struck(&self, trouble: Trouble, is_in_step: bool) {
+        let mut books = self.books();
+        *books.troubles.entry(trouble).or_default() += 1;
+        books.n_in_step += usize::from(is_in_step);
     }
 
     /// Everything judged and counted.
@@ -152,6 +156,7 @@ impl Ledger {
             n_updates: books.n_updates,
             n_broken: books.broken.len(),
             troubles: books.troubles.clone(),
+            n_in_step: books.n_in_step,
             ..Summary::default()
         };
         for request in &books.requests {
@@ -211,6 +216,7 @@ pub(crate) struct Summary {
     n_to_replicas: usize,
     n_to_ghosts: usize,
     troubles: BTreeMap<Trouble, usize>,
+    n_in_step: usize,
     excused: BTreeMap<Excuse, usize>,
     wrong: BTreeMap<Wrong, usize>,
     examples: Vec<String>,
@@ -238,6 +244,7 @@ impl fmt::Display for Summary {
             n_to_replicas,
             n_to_ghosts,
             troubles,
+            n_in_step,
             excused,
             wrong,
             examples: _,
@@ -247,7 +254,12 @@ impl fmt::Display for Summary {
             "{n_updates} updates, {n_broken} of them broken; {n_through_api_server} requests through the API server, \
              {n_to_replicas} to replicas, {n_to_ghosts} for generations that are not there"
         )?;
-        writeln!(out, "troubles: {}", counts(troubles))?;
+        let n_troubles: usize = troubles.values().sum();
+        writeln!(
+            out,
+            "troubles: {}; {n_in_step} of {n_troubles} in the step of an update that was waited for",
+            counts(troubles)
+        )?;
         writeln!(out, "excused: {}", counts(excused))?;
         write!(out, "wrong: {}", counts(wrong))
     }

@@ -9,6 +9,7 @@ use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
+use polity_core::causes::in_one_line;
 use reqwest::Certificate;
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
@@ -100,7 +101,7 @@ impl Source {
         self.flow(TO_REPLICAS_EVERY, |n| {
             let (subject, is_guilty) = chosen(n);
             let generation = self.view.borrow().hooks.get(subject.name)?.generation;
-            let (pod, address) = self.replica(n / 6)?;
+            let (pod, address) = self.replica(n / SUBJECTS.len())?;
             let asked = Asked::Replica { pod, generation };
             let client = door.client(&self.view.borrow(), subject.name)?;
             let begun = self.ledger.begin(subject.name, asked, is_guilty);
@@ -245,7 +246,7 @@ async fn ask_replica(
             code,
             text: String::from_utf8_lossy(&body).into_owned(),
         },
-        Err(error) => Answer::Lost(chain(&error as &reqwest::Error)),
+        Err(error) => Answer::Lost(in_one_line(&error as &reqwest::Error)),
     }
 }
 
@@ -274,12 +275,12 @@ async fn ask_api_server(client: &Client, subject: &Subject, is_guilty: bool) -> 
         .unwrap();
     let response = match client.send(request).await {
         Ok(response) => response,
-        Err(error) => return Answer::Lost(chain(&error)),
+        Err(error) => return Answer::Lost(in_one_line(&error)),
     };
     let code = response.status().as_u16();
     let body = match response.into_body().collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return Answer::Lost(chain(&error)),
+        Err(error) => return Answer::Lost(in_one_line(&error)),
     };
     let text = String::from_utf8_lossy(&body).into_owned();
     match code {
@@ -288,16 +289,4 @@ async fn ask_api_server(client: &Client, subject: &Subject, is_guilty: bool) -> 
         400..=499 if text.contains("denied the request: ") => Answer::Denied(text),
         _ => Answer::Refused { code, text },
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -1,5 +1,5 @@
-//! What is judged: three policies of different modules over different resources, and for each an object that every
-//! generation refuses and one that every generation lets pass.
+//! What is judged: policies of different modules over different resources, and for each an object that every generation
+//! refuses and one that every generation lets pass.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(crate) struct Subject {
     object: fn(bool) -> Value,
 }
 
-pub(crate) static SUBJECTS: [Subject; 3] = [
+pub(crate) static SUBJECTS: [Subject; 5] = [
     Subject {
         name: "pods",
         module: "pod-privileged",
@@ -33,10 +33,14 @@ pub(crate) static SUBJECTS: [Subject; 3] = [
         module: "required-metadata",
         kind: ("", "v1", "ConfigMap"),
         settings: |n| json!({"labels": {"required": ["team"], "denied": [format!("no-{n}")]}}),
-        object: |is_guilty| match is_guilty {
-            true => json!({"data": {"key": "value"}}),
-            false => json!({"metadata": {"labels": {"team": "a"}}}),
-        },
+        object: |is_guilty| json!({"metadata": {"labels": team(is_guilty)}}),
+    },
+    Subject {
+        name: "services",
+        module: "required-metadata",
+        kind: ("", "v1", "Service"),
+        settings: |n| json!({"labels": {"required": ["team"], "values": {"tier": [format!("t{n}")]}}}),
+        object: |is_guilty| json!({"metadata": {"labels": team(is_guilty)}, "spec": {"ports": [{"port": 80}]}}),
     },
     Subject {
         name: "deployments",
@@ -45,13 +49,15 @@ pub(crate) static SUBJECTS: [Subject; 3] = [
         settings: |n| json!({"allowed": ["registry.example"], "rejected_tags": [format!("v{n}")]}),
         object: |is_guilty| {
             let registry = if is_guilty { "elsewhere" } else { "registry" };
-            let labels = json!({"app": "web"});
-            let pod = pod(&format!("{registry}.example/web:1"), false);
-            json!({"spec": {
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            }})
+            workload(&pod(&format!("{registry}.example/web:1"), false))
         },
+    },
+    Subject {
+        name: "daemonsets",
+        module: "pod-privileged",
+        kind: ("apps", "v1", "DaemonSet"),
+        settings: |n| json!({"skip_init_containers": n % 2 == 0}),
+        object: |is_guilty| workload(&pod("registry.example/web:1", is_guilty)),
     },
 ];
 
@@ -59,6 +65,22 @@ fn pod(image: &str, is_privileged: bool) -> Value {
     json!({"containers": [{
         "name": "web", "image": image, "securityContext": {"privileged": is_privileged},
     }]})
+}
+
+fn workload(pod: &Value) -> Value {
+    let labels = json!({"app": "web"});
+    json!({"spec": {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }})
+}
+
+/// What everybody must say and the guilty do not.
+fn team(is_guilty: bool) -> Value {
+    match is_guilty {
+        true => json!({"app": "web"}),
+        false => json!({"app": "web", "team": "a"}),
+    }
 }
 
 impl Subject {

@@ -80,7 +80,7 @@ pub(crate) struct Troublemaker<'a> {
 impl Troublemaker<'_> {
     /// Waits for an update in this step, strikes, and waits until everybody is back.
     pub(crate) fn strike(&mut self, trouble: Trouble, step: Step) {
-        self.wait_for_step(step);
+        let is_in_step = self.wait_for_step(step);
         match trouble {
             Trouble::KilledReplica => {
                 let nth = self.ledger.n_updates() % N_REPLICAS;
@@ -108,17 +108,18 @@ impl Troublemaker<'_> {
             Trouble::NewSigner => self.replace_secret("cache-signer-default"),
             Trouble::NewAuthority => self.rotate_authority(),
         }
-        self.ledger.struck(trouble);
+        self.ledger.struck(trouble, is_in_step);
         self.wait("every replica is ready", |view| {
             view.replicas.len() == N_REPLICAS
         });
     }
 
-    fn wait_for_step(&mut self, step: Step) {
+    /// Whether there was one.
+    fn wait_for_step(&mut self, step: Step) -> bool {
         let is_there = |view: &View| view.updates.values().any(|update| update.step == step);
         let seen = self.view.wait_for(is_there);
         let seen = async { tokio::time::timeout(STEP_PATIENCE, seen).await.map(drop) };
-        self.runtime.block_on(seen).ok();
+        self.runtime.block_on(seen).is_ok()
     }
 
     fn wait(&mut self, what: &str, holds: impl Fn(&View) -> bool) {
