@@ -1,5 +1,5 @@
 //! No request is lost: a constant stream of admission requests, through the API server and straight to replicas, while
-//! policies change all the time and everybody who could stand still, fall or be replaced does so (issue 5, item 7).
+//! policies change all the time and everybody who could stand still, fall or be replaced does so.
 //!
 //! [`stream`]s ask, [`writer`]s change policies, [`troubles`] strike in each step of an update. The [`ledger`] keeps
 //! what was asked and what happened; the [`judge`] says of each answer whether it was right.
