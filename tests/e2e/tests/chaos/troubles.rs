@@ -116,7 +116,7 @@ impl Troublemaker<'_> {
 
     /// Whether there was one.
     fn wait_for_step(&mut self, step: Step) -> bool {
-        let is_there = |view: &View| view.updates.values().any(|update| update.step == step);
+        let is_there = |view: &View| view.has_update_in(step, self.ledger.now());
         let seen = self.view.wait_for(is_there);
         let seen = async { tokio::time::timeout(STEP_PATIENCE, seen).await.map(drop) };
         self.runtime.block_on(seen).is_ok()

@@ -18,9 +18,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch::{Receiver, Sender};
 
+use crate::DRAIN;
 use crate::judge::Switch;
 use crate::ledger::Ledger;
 use crate::subjects::Subject;
+use crate::troubles::N_REPLICAS;
 
 /// Before a watch that broke is taken up again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -36,6 +38,8 @@ pub(crate) struct View {
     pub(crate) replicas: BTreeMap<String, SocketAddr>,
     /// By policy.
     pub(crate) updates: BTreeMap<&'static str, Update>,
+    /// How far the newest revision of each policy is, by itself: the policy tells of it a little later.
+    pub(crate) steps: BTreeMap<&'static str, (i64, Step)>,
     /// Generations that were disabled, and when that was seen.
     pub(crate) retired: Vec<(&'static str, i64, Timestamp)>,
 }
@@ -44,17 +48,17 @@ pub(crate) struct View {
 #[derive(Debug, Clone)]
 pub(crate) struct Hook {
     pub(crate) generation: i64,
+    pub(crate) switched_at: Timestamp,
     /// Whom its callers trust.
     pub(crate) authorities: Arc<str>,
 }
 
-/// How far an update is.
+/// What a policy says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Update {
     pub(crate) generation: i64,
     pub(crate) serving: Option<i64>,
     pub(crate) has_failed: bool,
-    pub(crate) step: Step,
 }
 
 /// The steps of an update that can be seen.
@@ -64,7 +68,7 @@ pub(crate) enum Step {
     Scheduled,
     Initialized,
     PartlyReady,
-    /// The webhook points at it; the generation before drains.
+    /// The webhook has just moved to it; the generation before drains.
     Switched,
 }
 
@@ -76,9 +80,37 @@ impl Step {
         Self::PartlyReady,
         Self::Switched,
     ];
+
+    /// The step of a revision, by its status. One that every replica has is about to be switched to.
+    fn of(status: &Value) -> Self {
+        let conditions = status["conditions"].as_array();
+        let n_true = |kind: &str| {
+            let conditions = conditions.into_iter().flatten();
+            let is_true = |one: &&Value| one["type"] == kind && one["status"] == "True";
+            conditions.filter(is_true).count()
+        };
+        match (n_true("Scheduled"), n_true("Initialized"), n_true("Ready")) {
+            (0, _, _) => Self::Created,
+            (_, 0, _) => Self::Scheduled,
+            (_, _, 0) => Self::Initialized,
+            (_, _, n) if n < N_REPLICAS => Self::PartlyReady,
+            _ => Self::Switched,
+        }
+    }
 }
 
 impl View {
+    /// Whether some update is in this step.
+    pub(crate) fn has_update_in(&self, step: Step, now: Timestamp) -> bool {
+        match step {
+            Step::Switched => {
+                let mut hooks = self.hooks.values();
+                hooks.any(|hook| now < hook.switched_at + DRAIN)
+            }
+            _ => self.steps.values().any(|(_, seen)| *seen == step),
+        }
+    }
+
     /// Watches on the current runtime for as long as it lives; what is seen is also written down.
     pub(crate) fn follow(client: &Client, ledger: &Arc<Ledger>) -> Receiver<Self> {
         let (sender, receiver) = tokio::sync::watch::channel(Self::default());
@@ -116,8 +148,8 @@ async fn follow_webhooks(client: Client, view: Arc<Sender<View>>, ledger: Arc<Le
             return;
         };
         let seen = subject_of(&object.name_any()).zip(read_hook(&object));
-        if let Some((subject, (hook, at))) = seen {
-            let generation = hook.generation;
+        if let Some((subject, hook)) = seen {
+            let (generation, at) = (hook.generation, hook.switched_at);
             ledger.switched(subject.name, Switch { generation, at });
             view.send_modify(|view| drop(view.hooks.insert(subject.name, hook)));
         }
@@ -129,16 +161,16 @@ fn subject_of(id: &str) -> Option<&'static Subject> {
     Subject::of(id.strip_prefix("clusterwide-")?)
 }
 
-fn read_hook(object: &ValidatingWebhookConfiguration) -> Option<(Hook, Timestamp)> {
+fn read_hook(object: &ValidatingWebhookConfiguration) -> Option<Hook> {
     let config = &object.webhooks.as_ref()?.first()?.client_config;
     let path = config.service.as_ref()?.path.as_ref()?;
     let bundle = String::from_utf8(config.ca_bundle.as_ref()?.0.clone()).ok()?;
-    let hook = Hook {
-        generation: path.rsplit('/').next()?.parse().ok()?,
-        authorities: bundle.into(),
-    };
     let switched_at = object.annotations().get("kubewarden.io/switched-at")?;
-    Some((hook, switched_at.parse().ok()?))
+    Some(Hook {
+        generation: path.rsplit('/').next()?.parse().ok()?,
+        switched_at: switched_at.parse().ok()?,
+        authorities: bundle.into(),
+    })
 }
 
 async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
@@ -203,29 +235,10 @@ impl Update {
     fn read(object: &DynamicObject) -> Option<Self> {
         let generation = object.metadata.generation?;
         let status = &object.data["status"];
-        let serving = status["servingGeneration"].as_i64();
-        let conditions = status["conditions"].as_array();
-        let is_true = |kind: &str| {
-            let mut conditions = conditions.into_iter().flatten();
-            conditions.any(|one: &Value| {
-                one["type"] == kind && one["generation"] == generation && one["status"] == "True"
-            })
-        };
         Some(Self {
             generation,
-            serving,
+            serving: status["servingGeneration"].as_i64(),
             has_failed: status["phase"] == "Failed" && status["observedGeneration"] == generation,
-            step: if serving == Some(generation) {
-                Step::Switched
-            } else if is_true("Ready") {
-                Step::PartlyReady
-            } else if is_true("Initialized") {
-                Step::Initialized
-            } else if is_true("Scheduled") {
-                Step::Scheduled
-            } else {
-                Step::Created
-            },
         })
     }
 }
@@ -239,19 +252,26 @@ async fn follow_revisions(client: Client, view: Arc<Sender<View>>, ledger: Arc<L
         };
         let spec = &object.data["spec"];
         let policy = spec["objectReference"]["name"].as_str();
-        let subject = policy.and_then(Subject::of);
-        let generation = spec["policyGeneration"].as_i64();
-        if let (Some(subject), Some(generation), Some(false)) =
-            (subject, generation, spec["enabled"].as_bool())
-        {
-            let (policy, now) = (subject.name, ledger.now());
-            view.send_modify(|view| {
-                let mut retired = view.retired.iter();
-                if !retired.any(|(name, number, _)| (*name, *number) == (policy, generation)) {
-                    view.retired.push((policy, generation, now));
-                }
-            });
-        }
+        let seen = policy
+            .and_then(Subject::of)
+            .zip(spec["policyGeneration"].as_i64());
+        let Some((subject, generation)) = seen else {
+            return;
+        };
+        let (policy, is_enabled) = (subject.name, spec["enabled"] == true);
+        view.send_modify(|view| {
+            let newest = view.steps.get(policy).map_or(0, |(newest, _)| *newest);
+            if is_enabled && generation >= newest {
+                let step = Step::of(&object.data["status"]);
+                view.steps.insert(policy, (generation, step));
+            }
+            let mut retired = view.retired.iter();
+            let is_known =
+                retired.any(|(name, number, _)| (*name, *number) == (policy, generation));
+            if !is_enabled && !is_known {
+                view.retired.push((policy, generation, ledger.now()));
+            }
+        });
     })
     .await;
 }
