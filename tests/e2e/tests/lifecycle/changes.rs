@@ -1,5 +1,5 @@
 //! Changes of a policy that serves: one after the other, one during the other, back to an earlier one, and of everything
-//! a webhook has at once (19.3 rows 3 and 12, 19.8, items 10 and 22).
+//! a webhook has at once (19.3 rows 3 and 12, 19.8, items 10, 22 and 27).
 
 use e2e::eventually;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ scenarios![
     changed_while_changing,
     rolled_back,
     rollbacks_that_are_refused,
+    rollbacks_that_are_reverted,
     everything_of_a_webhook_at_once,
 ];
 
@@ -146,6 +147,29 @@ fn rollbacks_that_are_refused(scene: &Scene) {
         (&before, &json!(2))
     );
     scene.enforces("first");
+}
+
+/// Item 27: whoever applies the manifest again, in either way, makes one new generation, and is named.
+fn rollbacks_that_are_reverted(scene: &Scene) {
+    let (stage, path, name) = (scene.stage, scene.path(), &scene.name);
+    scene.apply(&with_message(scene, "first"));
+    stage.until_phase(&path, "Active", 1);
+    let latest = with_message(scene, "second");
+    scene.apply(&latest);
+    stage.until_phase(&path, "Active", 2);
+    let ways = ["apply -f -", "apply --server-side --force-conflicts -f -"];
+    for (way, generation) in ways.into_iter().zip([3, 5]) {
+        scene.k.ok(&format!("annotate cap {name} {ROLLBACK}=1"));
+        stage.until_phase(&path, "Active", generation);
+        scene.enforces("first");
+        scene.k.feed(way, &latest.to_string());
+        stage.until_phase(&path, "Active", generation + 1);
+        scene.enforces("second");
+    }
+    eventually("Events tell", || {
+        (scene.events("RollbackReverted") == 2).then_some(())
+    });
+    assert_eq!(stage.read(&path).unwrap()["metadata"]["generation"], 6);
 }
 
 /// Item 22: rules, failurePolicy and kind of webhook together with settings that are refused change nothing, and are

@@ -1,5 +1,7 @@
 //! The first thing that everybody does.
 
+use e2e::stage::NAMESPACE;
+
 use crate::scene::{Scene, scenarios};
 
 scenarios![a_policy_is_applied_and_counts];
@@ -20,6 +22,12 @@ fn a_policy_is_applied_and_counts(scene: &Scene) {
         shown.contains("active") && shown.contains("Active"),
         "{shown}"
     );
+    let described = k.describe(&format!("cap {name}"));
+    for reason in ["PolicyScheduled", "PolicyInitialized", "PolicyReady"] {
+        assert!(described.contains(reason), "{described}");
+    }
+    let servers = k.in_namespace(NAMESPACE);
+    servers.ok("rollout status statefulset policy-server-default --timeout=60s");
     k.ok(&format!("delete cap {name} --timeout=60s"));
     k.ok("run trial --image=busybox:1 --privileged --dry-run=server");
 }

@@ -47,17 +47,18 @@ fn policy_of_a_namespace(scene: &Scene) {
         .k
         .in_namespace("default")
         .ok("run trial --image=busybox:1 --privileged --dry-run=server");
-    // The server's own files are not for namespaces to choose.
-    policy["spec"]["module"] = json!(scene.stage.module("pod-privileged"));
-    scene.apply(&policy);
-    let status = scene.stage.until_phase(&path, "Failed", 1);
-    assert!(
-        status["message"].as_str().unwrap().contains("PullError"),
-        "{status}"
-    );
+    // Neither the server's own files nor what only it can reach are for namespaces to choose (item 33).
+    let own = scene.stage.module("pod-privileged");
+    for module in [own.as_str(), "http://169.254.169.254/module.wasm"] {
+        policy["spec"]["module"] = json!(module);
+        scene.apply(&policy);
+        let status = scene.stage.until_phase(&path, "Failed", 1);
+        let message = status["message"].as_str().unwrap();
+        assert!(message.contains("PullError"), "{message}");
+    }
     policy["spec"]["module"] = json!(modules::uri("host-namespaces"));
     scene.apply(&policy);
-    scene.stage.until_phase(&path, "Active", 3);
+    scene.stage.until_phase(&path, "Active", 4);
     assert_eq!(scene.try_pod(true), Ok(()));
     scene
         .k

@@ -8,7 +8,9 @@
     reason = "a scenario is a test, also where it is a plain function"
 )]
 
+mod caches;
 mod changes;
+mod deletions;
 mod ends;
 mod examples;
 mod failures;

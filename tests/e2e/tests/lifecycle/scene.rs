@@ -138,14 +138,19 @@ impl Scene {
     /// Makes a policy server of so many replicas, and waits until they are ready.
     #[track_caller]
     pub(crate) fn server(&self, name: &str, replicas: u64) {
+        self.server_with(name, json!({"replicas": replicas}));
+        self.replicas_are_ready(name, replicas);
+    }
+
+    /// Makes a policy server with these fields beside those that all have.
+    #[track_caller]
+    pub(crate) fn server_with(&self, name: &str, mut spec: Value) {
+        spec["image"] = json!("polity:stage");
+        spec["insecureSources"] = json!([modules::host()]);
         self.apply(&json!({
             "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer",
-            "metadata": {"name": name},
-            "spec": {
-                "image": "polity:stage", "replicas": replicas, "insecureSources": [modules::host()],
-            },
+            "metadata": {"name": name}, "spec": spec,
         }));
-        self.replicas_are_ready(name, replicas);
     }
 
     /// Waits until a policy server has just so many replicas, and all are ready.
