@@ -66,7 +66,7 @@ fn extent() -> Extent {
     }
 }
 
-/// Acceptance items 6, 7, 16, 20, 25, 26 and 37 under load, as far as requests are concerned.
+/// Items 6, 7, 20, 25, 26 and 37 of the acceptance list under load, as far as requests are concerned.
 #[test]
 fn no_request_is_lost() {
     let Some(stage) = Stage::embedded() else {
