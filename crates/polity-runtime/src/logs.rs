@@ -1,5 +1,7 @@
 //! Logs: `tracing` lines on stderr, as text for people or JSON for machines, and spans for a collector of traces.
 
+#[cfg(test)]
+mod captured;
 mod json;
 
 use std::io::IsTerminal;
@@ -190,24 +192,8 @@ impl LogArgs {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
+    use super::captured::Captured;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Captured {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     /// What is written for one debug and one info line.
     fn written(level: &str, log_fmt: LogFormat, colours: bool) -> String {
@@ -224,7 +210,7 @@ mod tests {
             tracing::debug!(target: "h2::codec", "a frame");
             tracing::info!(policy = "p", "wave promoted");
         });
-        String::from_utf8(captured.0.lock().unwrap().clone()).unwrap()
+        captured.text()
     }
 
     #[test]

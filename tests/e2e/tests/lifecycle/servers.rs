@@ -122,17 +122,23 @@ fn scaled_to_none_and_back(scene: &Scene) {
     scene.soon_enforces("second");
 }
 
-/// Item 24: no webhook in between, then the webhook at what served, although the current generation is broken; and one
-/// that somebody deletes by hand is back.
-fn deleted_and_made_again(scene: &Scene) {
+/// A server with a policy whose second generation is broken.
+fn break_on(scene: &Scene, replicas: u64) {
     let (stage, path) = (scene.stage, scene.path());
-    scene.server(&scene.name, 1);
+    scene.server(&scene.name, replicas);
     scene.apply(&policy(scene, None));
     stage.until_phase(&path, "Active", 1);
     let mut broken = policy(scene, None);
     broken["spec"]["module"] = json!("file:///no/such/module.wasm");
     scene.apply(&broken);
     stage.until_phase(&path, "Failed", 1);
+}
+
+/// Item 24: no webhook in between, then the webhook at what served, although the current generation is broken; and one
+/// that somebody deletes by hand is back.
+fn deleted_and_made_again(scene: &Scene) {
+    let (stage, path) = (scene.stage, scene.path());
+    break_on(scene, 1);
 
     scene
         .k
@@ -164,14 +170,8 @@ fn deleted_and_made_again(scene: &Scene) {
 
 /// Item 5: a broken update, then every replica dies: those that come back serve what served.
 fn replicas_restarted_while_broken(scene: &Scene) {
-    let (stage, path) = (scene.stage, scene.path());
-    scene.server(&scene.name, 2);
-    scene.apply(&policy(scene, None));
-    stage.until_phase(&path, "Active", 1);
-    let mut broken = policy(scene, None);
-    broken["spec"]["module"] = json!("file:///no/such/module.wasm");
-    scene.apply(&broken);
-    stage.until_phase(&path, "Failed", 1);
+    let stage = scene.stage;
+    break_on(scene, 2);
     scene.enforces(WORDS);
     let before = stage.pods(&scene.name);
     for pod in before.keys() {

@@ -1,28 +1,12 @@
 //! Lines are JSON whatever is said, and say what `tracing-subscriber`'s own JSON says.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tracing::field::Empty;
 use tracing::{Subscriber, info, info_span, subscriber};
 
 use super::*;
-
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::logs::captured::Captured;
 
 fn ours(writer: Captured) -> impl Subscriber {
     tracing_subscriber::fmt()
@@ -44,7 +28,7 @@ fn lines<S: Subscriber + Send + Sync + 'static>(
 ) -> Vec<Value> {
     let captured = Captured::default();
     subscriber::with_default(subscriber(captured.clone()), say);
-    let text = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+    let text = captured.text();
     let read = |line: &str| {
         let mut line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         let time = line.as_object_mut().unwrap().remove("timestamp");
