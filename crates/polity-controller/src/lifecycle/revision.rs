@@ -165,8 +165,14 @@ pub(super) fn reported(
         .is_some_and(|server| !server.pods.is_empty());
     if server.is_none() && !has_pods {
         // The cache goes with the server; the digests stay, so that the same bytes come back (row 24).
+        // What is said already stays, with its time: said anew it would differ for ever.
+        status.conditions.retain(|condition| {
+            condition.type_ == ConditionType::Scheduled.as_str()
+                && condition.status != ConditionStatus::True
+        });
         status = PolicyRevisionStatus {
             modules: status.modules,
+            conditions: status.conditions,
             ..PolicyRevisionStatus::default()
         };
     }

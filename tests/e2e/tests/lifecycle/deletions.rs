@@ -9,6 +9,7 @@ use crate::scene::{Scene, scenarios};
 scenarios![
     deleted_while_loading,
     deleted_while_changing,
+    deleted_without_a_server,
     deleted_with_its_namespace,
 ];
 
@@ -50,6 +51,19 @@ fn deleted_while_changing(scene: &Scene) {
     scene.apply(&policy);
     scene.stage.until_phase(&scene.path(), "Updating", 1);
     scene.enforces(WORDS);
+    delete(scene);
+}
+
+fn deleted_without_a_server(scene: &Scene) {
+    let mut policy = scene.policy("pod-privileged");
+    policy["spec"]["policyServer"] = json!("nobody");
+    scene.apply(&policy);
+    let status = scene.stage.until_phase(&scene.path(), "Pending", None);
+    assert_eq!(status["policyStatus"], "scheduled", "{status}");
+    assert_eq!(
+        status["conditions"][0]["reason"], "PolicyServerNotFound",
+        "{status}"
+    );
     delete(scene);
 }
 

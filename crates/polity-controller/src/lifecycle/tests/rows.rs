@@ -89,6 +89,11 @@ fn row_4_without_a_policy_server() {
         ["1 Scheduled=False/PolicyServerNotFound"]
     );
     assert_eq!(world.events, ["PolicyPending", "PolicyServerNotFound"]);
+    // Time passes, and there is nothing new to say.
+    world.writes.clear();
+    world.pass(60);
+    world.settle();
+    assert_eq!(world.writes, Vec::<String>::new());
     world.add_server(2);
     world.server().pods.clear();
     world.settle();
