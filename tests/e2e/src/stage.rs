@@ -26,6 +26,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
+pub use access::connect;
+
 use crate::eventually::eventually_seen;
 use crate::kubectl::search_path;
 use crate::leash::Leash;

@@ -26,7 +26,7 @@ pub(super) fn api(kubeconfig: &Path) -> Api {
 }
 
 /// A client with the rights of a kubeconfig. Refusals are seen at once.
-pub(super) async fn connect(kubeconfig: &Path) -> Client {
+pub async fn connect(kubeconfig: &Path) -> Client {
     polity_runtime::tls::install_provider();
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig is readable");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;

@@ -18,15 +18,12 @@ mod view;
 mod writer;
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::eventually::eventually;
-use e2e::stage::Stage;
+use e2e::stage::{Stage, connect};
 use futures::future::join_all;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use polity_runtime::{Clock, Moment};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -150,16 +147,6 @@ fn prepare(stage: &Stage) {
         };
         (pods.len() == N_REPLICAS && pods.values().all(is_ready)).then_some(())
     });
-}
-
-/// A client that sees refusals at once.
-async fn connect(kubeconfig: &Path) -> Client {
-    polity_runtime::tls::install_provider();
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let mut config = config.unwrap();
-    config.default_retry = false;
-    Client::try_from(config).unwrap()
 }
 
 fn runtime() -> Runtime {

@@ -30,6 +30,8 @@ const STEP_PATIENCE: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How often a killed process is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Ten seconds and more.
+const LOOKS: u32 = 10_000;
 const CA_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// What happens.
@@ -288,9 +290,13 @@ impl Troublemaker<'_> {
 
 /// Waits until nobody listens any more: the process is gone, and all its connections with it.
 fn await_end(address: SocketAddr) {
-    while TcpStream::connect(address).is_ok() {
+    for _ in 0..LOOKS {
+        if TcpStream::connect(address).is_err() {
+            return;
+        }
         thread::sleep(LOOK_EVERY); // tidy: between two looks
     }
+    panic!("somebody who was killed still listens on {address}");
 }
 
 #[test]
