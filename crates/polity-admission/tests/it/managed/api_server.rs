@@ -188,5 +188,5 @@ async fn cut_off_for_minutes_it_serves_on_and_then_says_what_is_true() {
     faulty.mend();
     until_told(&new, &ready).await;
     assert_eq!(world.told(&old).await, ready);
-    replica.stop().await;
+    replica.stop_by(&clock).await;
 }

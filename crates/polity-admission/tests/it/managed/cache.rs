@@ -280,7 +280,7 @@ async fn files_go_with_the_policy_and_the_hour() {
         world.ask(&replica, "clusterwide-kept/1").await,
         (200, Some(true))
     );
-    replica.stop().await;
+    replica.stop_by(&clock).await;
 }
 
 /// 15: what another version compiled is not looked at; the first replica makes it anew for all, and when all of them
@@ -333,7 +333,7 @@ async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
     })
     .await;
     assert_eq!(of_version(&version).len(), 2);
-    first.stop().await;
+    first.stop_by(&clock).await;
 }
 
 impl World {

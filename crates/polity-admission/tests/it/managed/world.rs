@@ -324,14 +324,25 @@ impl Replica {
     /// Stops as on SIGTERM.
     pub(crate) async fn stop(self) {
         self.shutdown.trigger();
-        self.running.await.unwrap().unwrap();
+        self.ends().await.unwrap();
     }
 
-    /// Waits for its own end.
+    /// Stops one whose time is the test's. That goes on meanwhile: giving back the lease may take a second try.
+    pub(crate) async fn stop_by(self, clock: &Clock) {
+        self.shutdown.trigger();
+        eventually("it stops", || async {
+            clock.advance(Duration::from_millis(20));
+            self.running.is_finished()
+        })
+        .await;
+        self.ends().await.unwrap();
+    }
+
+    /// Waits for its end.
     pub(crate) async fn ends(self) -> Result<(), TaskEnd> {
-        tokio::time::timeout(Duration::from_secs(20), self.running)
+        tokio::time::timeout(Duration::from_secs(40), self.running)
             .await
-            .expect("it ends by itself")
+            .expect("it ends")
             .unwrap()
     }
 }
