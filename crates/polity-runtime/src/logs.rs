@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod captured;
 mod json;
+mod lines;
 
 use std::io::IsTerminal;
 use std::str::FromStr;
@@ -15,6 +16,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use self::lines::Lines;
 use crate::env;
 use crate::telemetry::{self, TelemetryError};
 
@@ -153,7 +155,11 @@ impl LogArgs {
             LogFormat::Otlp => Some(telemetry::traces(service)?),
             LogFormat::Text | LogFormat::Json => None,
         };
-        let subscriber = self.subscriber(provider.as_ref(), colours, std::io::stderr);
+        let subscriber = match Lines::to(std::io::stderr()) {
+            Ok(lines) => self.subscriber(provider.as_ref(), colours, lines),
+            // As many open files as there may be: there are still words for what follows from that.
+            Err(_) => self.subscriber(provider.as_ref(), colours, std::io::stderr),
+        };
         subscriber
             .try_init()
             .map_err(LogError::AlreadyInitialised)?;
