@@ -1,13 +1,15 @@
 //! `push`, `pull`, `digest`, `policies` and `rm` against a real registry, with TLS and a password.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use base64::Engine as _;
+use e2e::polity;
 use peers::Tool;
 use peers::registry::{PASSWORD, Registry, Setup, USER};
 use serde_json::json;
 
-use crate::support::{DEFAULT_NAMESPACE, Home, pod};
+use crate::support::{DEFAULT_NAMESPACE, Home, Said, pod};
 
 #[test]
 fn a_policy_is_published_fetched_run_and_removed() {
@@ -90,4 +92,48 @@ fn a_policy_is_published_fetched_run_and_removed() {
     let said = home.policy(&["run", &uri, "-r", &request]);
     assert_eq!(said.code, 2, "{said:?}");
     assert!(said.err.contains("cannot reach"), "{said:?}");
+}
+
+#[test]
+fn a_credential_helper_knows_the_password() {
+    if Tool::Registry.or_leave_out().is_none() {
+        return;
+    }
+    let registry = Registry::start(Setup {
+        tls: false,
+        password: true,
+    })
+    .unwrap();
+    let home = Home::new();
+    let sources = home.write(
+        "sources.yml",
+        json!({"insecure_sources": [registry.host()]}).to_string(),
+    );
+    let answer = json!({"ServerURL": registry.host(), "Username": USER, "Secret": PASSWORD});
+    let asked = home.path().join("asked");
+    let helper = home.write(
+        "docker-credential-vault",
+        format!(
+            "#!/bin/sh\ncat > '{}'\necho \"$1\" >> '{}'\necho '{answer}'\n",
+            asked.display(),
+            asked.display()
+        ),
+    );
+    fs::set_permissions(helper, fs::Permissions::from_mode(0o700)).unwrap();
+    home.write(
+        "config.json",
+        json!({"credHelpers": {registry.host(): "vault"}}).to_string(),
+    );
+    let uri = format!("registry://{}/policies/p:v1", registry.host());
+    let folder = home.path().to_str().unwrap();
+    let mut command = polity::command(home.path());
+    command.env("PATH", format!("{folder}:/usr/bin:/bin"));
+    command.args(["policy", "push", DEFAULT_NAMESPACE, &uri]);
+    command.args(["--sources-path", &sources]);
+    command.args(["--docker-config-json-path", folder]);
+    let said = Said::of(command.output().unwrap());
+    assert_eq!(said.code, 0, "{said:?}");
+    let asked = fs::read_to_string(asked).unwrap();
+    assert_eq!(asked, format!("{}get\n", registry.host()), "{asked}");
+    assert!(!said.err.contains(PASSWORD), "{said:?}");
 }

@@ -8,6 +8,7 @@
 
 mod changes;
 mod client;
+mod cluster;
 mod ends;
 mod guests;
 mod hostile;
