@@ -62,6 +62,9 @@ enum Command {
     Bench(runners::Bench),
     /// Kill a process that writes to the store, again and again, and look for what was lost
     Chaos(runners::Chaos),
+    /// Run one test program: how cargo starts it for `test`
+    #[command(hide = true)]
+    TestProgram(test::program::Args),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Policies(args) => args.run(),
         Command::Bench(args) => args.run(),
         Command::Chaos(args) => args.run(),
+        Command::TestProgram(args) => args.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

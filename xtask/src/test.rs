@@ -1,5 +1,7 @@
 //! `cargo xtask test`: everything that can be tested on this machine, and a word about what cannot.
 
+pub(crate) mod program;
+
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -39,7 +41,7 @@ impl Args {
             if self.drives_the_program() {
                 shell::run(&mut up::build_command())?;
             }
-            shell::run(&mut self.command())
+            shell::run(&mut self.command(&runner()?))
         });
         tell_left_out(&missing);
         outcome?;
@@ -62,8 +64,8 @@ impl Args {
                 .any(|package| users.contains(&package.as_str()))
     }
 
-    fn command(&self) -> Command {
-        let mut command = shell::cargo(["test"]);
+    fn command(&self, config: &str) -> Command {
+        let mut command = shell::cargo(["--config", config, "test"]);
         if self.package.is_empty() {
             command.arg("--workspace");
         }
@@ -76,6 +78,15 @@ impl Args {
         }
         command
     }
+}
+
+/// The configuration with which cargo starts every test program through [`program`].
+fn runner() -> Result<String> {
+    let us = std::env::current_exe()?;
+    Ok(format!(
+        "target.'cfg(all())'.runner = [{:?}, \"test-program\"]",
+        us.display().to_string()
+    ))
 }
 
 /// The tools that some tests need and that are not there.
@@ -123,8 +134,13 @@ mod tests {
 
     #[test]
     fn the_command_that_runs() {
-        let check =
-            |args: Args, expected: &str| assert!(shell::shown(&args.command()).ends_with(expected));
+        let check = |args: Args, expected: &str| {
+            let command = args.command("config");
+            assert_eq!(
+                shell::shown(&command).split_once(' ').unwrap().1,
+                format!("--config config {expected}")
+            );
+        };
         check(Args::default(), "test --workspace");
         let args = Args {
             filter: Some("watch".to_owned()),
