@@ -36,19 +36,33 @@ impl ResourceDef {
     /// Whether a read may answer with the stored bytes, but for the apiVersion.
     pub fn is_as_stored(&self, stored: &Stored) -> bool {
         match &self.custom {
-            Some(custom) => custom.is_current(stored.revision) && self.heads().fits(&stored.bytes),
+            Some(custom) => {
+                custom.is_current(stored.revision)
+                    && self.heads().fits(&stored.bytes)
+                    && (custom.is_stored_by(&self.schema) || self.knows_all_of(stored))
+            }
             None => !self.is_new_event(),
         }
     }
 
-    /// A stored object in this version, pruned and defaulted by the present schema.
+    /// Whether this version has every field of an object that was stored in another one.
+    fn knows_all_of(&self, stored: &Stored) -> bool {
+        serde_json::from_slice(&stored.bytes)
+            .is_ok_and(|mut object| schema::prune(&self.schema, &mut object).is_empty())
+    }
+
+    /// A stored object in this version, pruned and defaulted by the present schema. What another version has and this
+    /// one does not is not to be seen, and is lost when the object is written in this one.
     pub fn read(&self, stored: &Stored) -> Value {
         let mut object: Value = serde_json::from_slice(&stored.bytes).unwrap_or_else(|_| json!({}));
         match &self.custom {
             Some(custom) => {
                 object["apiVersion"] = json!(self.gvk.api_version());
-                if !custom.is_current(stored.revision) {
+                let is_current = custom.is_current(stored.revision);
+                if !is_current || !custom.is_stored_by(&self.schema) {
                     schema::prune(&self.schema, &mut object);
+                }
+                if !is_current {
                     schema::default(&self.schema, &mut object);
                 }
             }
@@ -60,8 +74,13 @@ impl ResourceDef {
 
     /// Turns an object of this version into the one that is stored.
     pub fn to_storage(&self, object: &mut Value) {
-        if self.is_new_event() {
-            events::to_core(object);
+        match &self.custom {
+            // Whoever reads it there finds it complete, as if it had been written there.
+            Some(custom) if !custom.is_stored_by(&self.schema) => {
+                schema::default(&custom.storage_schema, object);
+            }
+            _ if self.is_new_event() => events::to_core(object),
+            _ => {}
         }
         object["apiVersion"] = json!(self.storage_api_version());
     }

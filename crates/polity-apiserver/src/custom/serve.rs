@@ -27,6 +27,8 @@ pub struct CustomDef {
     pub definition: String,
     /// The apiVersion objects are written with.
     pub storage_api_version: String,
+    /// The schema of that version.
+    pub storage_schema: Arc<Schema>,
     pub scale: Option<ScalePaths>,
     pub table: CustomTable,
     /// F7: said on every request to a deprecated version.
@@ -50,6 +52,11 @@ impl CustomDef {
     /// Whether another kind was made from the same definition, and shares its watches.
     pub fn continues(&self, before: &Self) -> bool {
         self.source == before.source
+    }
+
+    /// Whether objects are stored by this schema: that of the version they are written in, or of one that looks the same.
+    pub fn is_stored_by(&self, schema: &Arc<Schema>) -> bool {
+        Arc::ptr_eq(&self.storage_schema, schema)
     }
 
     /// Whether an object of this revision was written under the present schema.
@@ -177,18 +184,23 @@ fn resource(
         version: version_name.clone(),
         why,
     };
-    let openapi = version
-        .pointer("/schema/openAPIV3Schema")
-        .unwrap_or(&Value::Null);
-    let compiled = place
-        .compiler
-        .compile(openapi)
-        .map_err(|errors| failed(polity_core::field::join(&errors)))?;
+    let compile = |version: &Value| {
+        let openapi = version.pointer("/schema/openAPIV3Schema");
+        let compiled = place.compiler.compile(openapi.unwrap_or(&Value::Null));
+        compiled.map_err(|errors| failed(polity_core::field::join(&errors)))
+    };
+    let compiled = compile(version)?;
+    let storage_version = definition::storage_version(crd).unwrap_or(&version_name);
+    let storage_schema = match definition::versions(crd).find(|one| one["name"] == storage_version)
+    {
+        Some(storage) if storage_version != version_name => compile(storage)?.schema.clone(),
+        _ => compiled.schema.clone(),
+    };
     let scale = version
         .pointer("/subresources/scale")
         .map(scale_paths)
         .transpose()
-        .map_err(failed)?;
+        .map_err(&failed)?;
     let columns = version
         .get("additionalPrinterColumns")
         .and_then(Value::as_array)
@@ -206,10 +218,8 @@ fn resource(
     let selectable = version.get("selectableFields").and_then(Value::as_array);
     let custom = CustomDef {
         definition: meta::name(crd).to_owned(),
-        storage_api_version: format!(
-            "{group}/{}",
-            definition::storage_version(crd).unwrap_or(&version_name)
-        ),
+        storage_api_version: format!("{group}/{storage_version}"),
+        storage_schema,
         scale,
         table,
         deprecation_warning: deprecation(crd, version, &group, &version_name, &kind),

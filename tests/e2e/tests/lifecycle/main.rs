@@ -16,6 +16,7 @@ mod examples;
 mod failures;
 mod first;
 mod kinds;
+mod manifests;
 mod many;
 mod modules;
 mod owner;

@@ -6,6 +6,7 @@ use crate::case::{
     Case, Step, Until, apply, case, delete, get, json_patch, merge, post, put, strategic,
 };
 
+const OLD_WIDGETS: &str = "/apis/{group}/v1beta1/namespaces/{ns}/widgets";
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const WIDGETS: &str = "/apis/{group}/v1/namespaces/{ns}/widgets";
 
@@ -234,6 +235,30 @@ pub(crate) fn cases() -> Vec<Case> {
                 get("/apis/{group}"),
                 merge(at("a"), json!({"x": 2})),
                 merge("/apis/{group}/v1beta1/namespaces/{ns}/widgets/a", json!({"x": 3})),
+            ],
+        ),
+        case(
+            "crd: two versions, one with less",
+            [
+                post(DEFINITIONS, json!({"metadata": {"name": "widgets.{group}"}, "spec": {"group": "{group}", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [
+                    {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+                        "size": {"type": "integer"}, "port": {"type": "integer", "default": 8443}, "colour": {"type": "string"}}}}}}},
+                    {"name": "v1beta1", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+                        "size": {"type": "integer"}}}}}}},
+                ]}})).setup(),
+                get(format!("{DEFINITIONS}/widgets.{{group}}")).setup().until(Until::Condition("Established", "True")),
+                get(WIDGETS).setup().until(Until::Code(200)),
+                get(OLD_WIDGETS).setup().until(Until::Code(200)),
+                post(WIDGETS, json!({"apiVersion": "{group}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1, "colour": "red"}})),
+                get(format!("{OLD_WIDGETS}/a")),
+                get(OLD_WIDGETS),
+                get(at("a")),
+                merge(format!("{OLD_WIDGETS}/a?fieldValidation=Strict"), json!({"spec": {"size": 2}})),
+                get(at("a")),
+                merge(format!("{OLD_WIDGETS}/a?fieldValidation=Strict"), json!({"spec": {"colour": "blue"}})),
+                merge(at("a"), json!({"spec": {"colour": "green"}})),
+                merge(format!("{OLD_WIDGETS}/a?dryRun=All"), json!({"metadata": {"labels": {"a": "b"}}})),
+                get(at("a")),
             ],
         ),
         with(
