@@ -104,6 +104,10 @@ impl fmt::Display for Report {
         for problem in &self.problems {
             writeln!(out, "{problem}")?;
         }
+        let reasons: BTreeSet<_> = self.used.iter().map(|n| ACCEPTED[*n].reason).collect();
+        for reason in reasons {
+            writeln!(out, "accepted: {reason}")?;
+        }
         write!(out, "{}", self.summary())
     }
 }
