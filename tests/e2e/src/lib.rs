@@ -5,9 +5,11 @@
 //! embedded server and on the real one, so that the steps themselves are known to be right. A [`Stage`] is a whole
 //! installation, policy servers included.
 
+pub mod door;
 pub mod eventually;
 pub mod kubectl;
 pub mod leash;
+pub mod module;
 pub mod polity;
 pub mod scene;
 pub mod servers;

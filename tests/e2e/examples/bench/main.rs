@@ -8,14 +8,13 @@
 
 mod counts;
 mod hub;
-mod module;
 mod replica;
 
 use std::time::Duration;
 
 use counts::Counts;
+use e2e::module::{self, Supply};
 use hub::Hub;
-use module::Supply;
 
 /// What a policy of an SDK with everything in it weighs.
 const LARGE: usize = 3_500_000;

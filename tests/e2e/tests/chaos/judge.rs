@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use e2e::door::{Answer, is_cut_off};
 use jiff::Timestamp;
 
 /// A stretch of time, both ends included.
@@ -30,21 +31,6 @@ pub(crate) enum Asked {
     Replica { pod: String, generation: i64 },
     /// A replica, for a generation that must not be there: a broken one, or one that was disabled.
     Ghost { pod: String, generation: i64 },
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Allowed,
-    /// The policy refused, in these words.
-    Denied(String),
-    /// An answer that is no verdict.
-    Refused {
-        code: u16,
-        text: String,
-    },
-    /// No answer.
-    Lost(String),
 }
 
 /// One request.
@@ -279,18 +265,6 @@ impl History {
 
 fn is_replica(victim: &Victim) -> bool {
     matches!(victim, Victim::Replica(_))
-}
-
-/// Whether a webhook was called and the call broke off, in the words of API servers.
-fn is_cut_off(text: &str) -> bool {
-    [
-        "EOF",
-        "connection reset",
-        "broken pipe",
-        "connection closed",
-    ]
-    .iter()
-    .any(|words| text.contains(words))
 }
 
 /// The words with which generation `n` of a policy refuses.

@@ -19,5 +19,7 @@ mod kinds;
 mod many;
 mod modules;
 mod owner;
+mod poison;
 mod scene;
 mod servers;
+mod trials;
