@@ -20,6 +20,7 @@ mod many;
 mod modules;
 mod owner;
 mod poison;
+mod registry;
 mod rights;
 mod scene;
 mod servers;

@@ -150,11 +150,14 @@ impl Scene {
         self.replicas_are_ready(name, replicas);
     }
 
-    /// Makes a policy server with these fields beside those that all have.
+    /// Makes a policy server with these fields beside those that all have. It pulls from the network of this process,
+    /// or from where it is told to.
     #[track_caller]
     pub(crate) fn server_with(&self, name: &str, mut spec: Value) {
         spec["image"] = json!("polity:stage");
-        spec["insecureSources"] = json!([modules::host()]);
+        if spec["insecureSources"].is_null() {
+            spec["insecureSources"] = json!([modules::host()]);
+        }
         self.apply(&json!({
             "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer",
             "metadata": {"name": name}, "spec": spec,
