@@ -95,7 +95,7 @@ impl<'a> Poison<'a> {
 /// Every request was answered by the policy, but for those that somebody held in hands when they were killed.
 fn served_throughout(trials: &Trials) {
     let Trials { n_asked, odd } = trials;
-    assert!(*n_asked > 100, "{n_asked} requests");
+    assert!(*n_asked > 50, "{n_asked} requests");
     let is_excused = odd.iter().all(|said| is_cut_off(said)) && odd.len() <= DEATHS;
     assert!(is_excused, "{odd:#?} of {n_asked}");
 }

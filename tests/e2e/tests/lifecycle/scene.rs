@@ -59,6 +59,7 @@ pub(crate) fn play(stage: Option<&'static Stage>, name: &str, scenario: impl FnO
         scene.stage.get(&account)
     });
     scenario(&scene);
+    scene.close();
 }
 
 /// Turns functions over a [`Scene`] into tests on both stages, or on ours alone where the API server has no say.
@@ -78,6 +79,17 @@ macro_rules! scenarios {
 pub(crate) use scenarios;
 
 impl Scene {
+    /// Takes away the policy servers of this scene, and waits for nothing: the others need the room.
+    fn close(&self) {
+        let all = self.stage.read("policyservers").unwrap_or_default();
+        let names = all["items"].as_array().into_iter().flatten();
+        let names = names.filter_map(|server| server["metadata"]["name"].as_str());
+        for name in names.filter(|name| name.starts_with(&self.name)) {
+            self.k
+                .ok(&format!("delete policyserver {name} --wait=false"));
+        }
+    }
+
     /// A ClusterAdmissionPolicy over new Pods of this namespace, by the module of one of our own policies.
     pub(crate) fn policy(&self, module: &str) -> Value {
         json!({

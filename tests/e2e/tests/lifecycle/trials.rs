@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Between two trials of one thread. The policies are judged here, not the speed of the machine.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(40);
 
 /// What came of them.
 #[derive(Debug, Default)]
