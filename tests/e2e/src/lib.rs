@@ -13,7 +13,9 @@ pub mod module;
 pub mod polity;
 pub mod scene;
 pub mod servers;
+pub mod signposts;
 pub mod stage;
+pub mod subjects;
 
 pub use eventually::eventually;
 pub use kubectl::Kubectl;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use e2e::door::{Answer, is_cut_off};
+use e2e::subjects::generation_in;
 use jiff::Timestamp;
 
 /// A stretch of time, both ends included.
@@ -265,19 +266,6 @@ impl History {
 
 fn is_replica(victim: &Victim) -> bool {
     matches!(victim, Victim::Replica(_))
-}
-
-/// The words with which generation `n` of a policy refuses.
-pub(crate) fn words_of(policy: &str, generation: i64) -> String {
-    format!("refused by generation {generation} of {policy}.")
-}
-
-/// The generation that speaks.
-fn generation_in(policy: &str, words: &str) -> Option<i64> {
-    let (_, rest) = words.split_once("refused by generation ")?;
-    let (generation, rest) = rest.split_once(" of ")?;
-    let (speaker, _) = rest.split_once('.')?;
-    (speaker == policy).then(|| generation.parse().ok())?
 }
 
 #[cfg(test)]

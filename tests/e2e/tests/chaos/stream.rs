@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::door::{Answer, Door};
+use e2e::signposts::Hook;
+use e2e::subjects::{SUBJECTS, Subject};
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -17,8 +19,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::judge::Asked;
 use crate::ledger::{Begun, Ledger};
-use crate::subjects::{SUBJECTS, Subject};
-use crate::view::{Hook, View};
+use crate::view::View;
 
 /// Twenty, a hundred and ten each second: far below what is shed by replicas that share two busy cores.
 const TO_API_SERVER_EVERY: Duration = Duration::from_millis(50);
