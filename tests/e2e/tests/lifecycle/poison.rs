@@ -8,7 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use e2e::door::is_cut_off;
+use e2e::stage::NAMESPACE;
 use e2e::{eventually, module};
+use http::Request;
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, scenarios};
@@ -140,11 +142,15 @@ fn hand_on_the_lease(scene: &Scene, dead: &str) {
         .skip_while(|(name, _)| *name != dead);
     let (name, next) = others.nth(1).unwrap();
     let holder = format!("{name}_{}", next["metadata"]["uid"].as_str().unwrap());
-    let patch = json!({"spec": {"holderIdentity": holder}});
-    scene.k.in_namespace(e2e::stage::NAMESPACE).ok(&format!(
-        "patch lease policy-server-{} --type=merge -p '{patch}'",
+    let patch = json!({"spec": {"holderIdentity": holder}}).to_string();
+    let path = format!(
+        "/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/policy-server-{}",
         scene.name
-    ));
+    );
+    // Quicker than the dead are back, who would go on leading.
+    let request = Request::patch(path).header("Content-Type", "application/merge-patch+json");
+    let request = request.body(patch.into_bytes()).unwrap();
+    scene.stage.send(request).unwrap();
 }
 
 /// A replica that keeps its own modules, and does not lead, compiles what it loads. The third death would cost another
