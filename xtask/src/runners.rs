@@ -30,7 +30,7 @@ const BENCHMARKS: &[(&str, &[&str], &str)] = &[
         "a minute",
     ),
     ("admission", &["polity-admission"], "two minutes"),
-    ("lifecycle", &["e2e"], "ten minutes; quick: three"),
+    ("lifecycle", &["e2e"], "fifteen minutes; quick: four"),
 ];
 
 #[derive(clap::Args)]

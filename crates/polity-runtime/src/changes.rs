@@ -4,7 +4,8 @@
 //! volumes) are links through a `..data` link that is replaced by a rename. All three are events in
 //! the directory that holds the path, so directories are watched, never the files themselves. Where
 //! events do not come (network file systems, a directory that is itself replaced) a slow look at
-//! the contents finds the change.
+//! the contents finds the change. Linux has a small number of watches for all processes of a user
+//! (`fs.inotify.max_user_instances`, often 128): whoever comes too late looks more often instead.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,15 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
+use tracing::warn;
 
 use crate::clock::Clock;
+
+/// How often to look at least where no events come because others have all watches.
+const LOOK_WITHOUT_EVENTS: Duration = Duration::from_secs(10);
+
+/// `ENFILE`, `EMFILE` and `ENOSPC`, which have these numbers on every Unix.
+const EXHAUSTED: [i32; 3] = [23, 24, 28];
 
 /// The directories of some files cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +51,9 @@ impl Default for ReloadTiming {
 #[derive(Debug)]
 pub struct Changes {
     woken: mpsc::Receiver<()>,
-    _watcher: RecommendedWatcher,
+    /// Held so that the channel stays open, with or without a watcher.
+    _wake: mpsc::Sender<()>,
+    _watcher: Option<RecommendedWatcher>,
     timing: ReloadTiming,
     clock: Clock,
 }
@@ -57,9 +67,12 @@ impl Changes {
     ) -> Result<Self, WatchError> {
         // One place is enough: an event that waits stands for all that follow it.
         let (wake, woken) = mpsc::channel(1);
+        let watcher = watch_directories(files, wake.clone());
+        let (watcher, timing) = watcher_or_looks(watcher, timing)?;
         Ok(Self {
             woken,
-            _watcher: watch_directories(files, wake)?,
+            _wake: wake,
+            _watcher: watcher,
             timing,
             clock,
         })
@@ -73,6 +86,33 @@ impl Changes {
         }
         // What came while we waited is covered by the look that follows.
         let _ = self.woken.try_recv();
+    }
+}
+
+/// What there is to be woken by, and when to look if that is nothing.
+fn watcher_or_looks<W>(
+    watcher: Result<W, notify::Error>,
+    timing: ReloadTiming,
+) -> Result<(Option<W>, ReloadTiming), WatchError> {
+    match watcher {
+        Ok(watcher) => Ok((Some(watcher), timing)),
+        Err(error) if is_exhausted(&error) => {
+            let poll = timing.poll.min(LOOK_WITHOUT_EVENTS);
+            warn!(%error, every = ?poll, "no events about files; looking at them instead");
+            Ok((None, ReloadTiming { poll, ..timing }))
+        }
+        Err(error) => Err(WatchError(error)),
+    }
+}
+
+/// Whether others have all that there is to watch with.
+fn is_exhausted(error: &notify::Error) -> bool {
+    match &error.kind {
+        notify::ErrorKind::MaxFilesWatch => true,
+        notify::ErrorKind::Io(error) => {
+            (error.raw_os_error()).is_some_and(|code| EXHAUSTED.contains(&code))
+        }
+        _ => false,
     }
 }
 
@@ -97,5 +137,59 @@ fn directory(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent.to_owned(),
         _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Too many policy servers on one machine: the last ones must serve all the same.
+    #[test]
+    fn whoever_gets_no_watch_looks_more_often() {
+        let of_code = |code| notify::Error::io(io::Error::from_raw_os_error(code));
+        let cases = [
+            ("too many instances", of_code(24), Some(LOOK_WITHOUT_EVENTS)),
+            ("too many files", of_code(23), Some(LOOK_WITHOUT_EVENTS)),
+            ("too many watches", of_code(28), Some(LOOK_WITHOUT_EVENTS)),
+            (
+                "too many watches, by name",
+                notify::Error::new(notify::ErrorKind::MaxFilesWatch),
+                Some(LOOK_WITHOUT_EVENTS),
+            ),
+            ("no such directory", notify::Error::path_not_found(), None),
+            ("not allowed", of_code(13), None),
+        ];
+        for (case, error, expected) in cases {
+            let outcome = watcher_or_looks::<()>(Err(error), ReloadTiming::default());
+            let poll = outcome.ok().map(|(_, timing)| timing.poll);
+            assert_eq!(poll, expected, "{case}");
+        }
+        let hasty = ReloadTiming {
+            poll: Duration::from_secs(1),
+            ..ReloadTiming::default()
+        };
+        let outcome = watcher_or_looks::<()>(Err(of_code(24)), hasty);
+        assert_eq!(outcome.unwrap(), (None, hasty));
+    }
+
+    /// Without a watcher nobody is woken all the time either.
+    #[tokio::test]
+    async fn without_events_a_look_comes_when_it_is_due() {
+        let clock = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+        let (wake, woken) = mpsc::channel(1);
+        let mut changes = Changes {
+            woken,
+            _wake: wake,
+            _watcher: None,
+            timing: ReloadTiming::default(),
+            clock: clock.clone(),
+        };
+        let mut next = Box::pin(changes.next());
+        assert!(futures::poll!(&mut next).is_pending());
+        clock.advance(ReloadTiming::default().poll);
+        next.await;
     }
 }

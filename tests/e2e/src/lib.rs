@@ -5,13 +5,17 @@
 //! embedded server and on the real one, so that the steps themselves are known to be right. A [`Stage`] is a whole
 //! installation, policy servers included.
 
+pub mod door;
 pub mod eventually;
 pub mod kubectl;
 pub mod leash;
+pub mod module;
 pub mod polity;
 pub mod scene;
 pub mod servers;
+pub mod signposts;
 pub mod stage;
+pub mod subjects;
 
 pub use eventually::eventually;
 pub use kubectl::Kubectl;

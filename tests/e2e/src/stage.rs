@@ -211,6 +211,12 @@ impl Stage {
             .collect()
     }
 
+    /// What the local runtime keeps for a Pod of a policy server: its own volumes, and its kubeconfig.
+    pub fn folder_of(&self, pod: &Value) -> PathBuf {
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        self.folder.join("local/pods").join(uid)
+    }
+
     /// SIGKILL for the process of a policy server's Pod.
     pub fn kill_replica(&self, pod: &str) {
         self.signal_replica(pod, Signal::KILL);

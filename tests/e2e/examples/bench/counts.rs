@@ -62,6 +62,13 @@ impl Counts {
         self.written().map(|(_, n)| n).sum()
     }
 
+    /// Requests that came too late for the object they were about, and were sent again.
+    pub(crate) fn conflicts(&self) -> u64 {
+        let is_conflict = |kind: &Kind| kind.code == "409";
+        let all = self.0.iter().filter(|(kind, _)| is_conflict(kind));
+        all.map(|(_, n)| n).sum()
+    }
+
     /// Each kind of write that succeeded, for whoever looks for one too many.
     pub(crate) fn shown(&self) -> String {
         let each = |(kind, n): (&Kind, u64)| format!("{} {} × {n}", kind.verb, kind.resource);

@@ -23,8 +23,8 @@ use tokio::sync::watch;
 
 use crate::replica::Replica;
 
-const NAMESPACE: &str = "kubewarden";
-const SET: &str = "policy-server-default";
+pub(crate) const NAMESPACE: &str = "kubewarden";
+pub(crate) const SET: &str = "policy-server-default";
 /// Two hundred new modules are compiled within it, also by a debug build.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// How many requests of ours are under way at once.
@@ -77,7 +77,12 @@ impl Hub {
 
     /// Creates a policy; the time until it is active.
     pub(crate) async fn create(&self, name: &str, module: &str) -> Duration {
-        let policy = policy(name, module);
+        self.create_with(name, spec(module)).await
+    }
+
+    /// Creates a policy with this specification; the time until it is active.
+    pub(crate) async fn create_with(&self, name: &str, spec: Value) -> Duration {
+        let policy = policy(name, spec);
         let began = self.clock.moment();
         self.policies
             .create(&PostParams::default(), &policy)
@@ -91,7 +96,7 @@ impl Hub {
         let began = self.clock.moment();
         let n_policies = named.len();
         let created = futures::stream::iter(named).map(async |(name, module)| {
-            let policy = policy(&name, &module);
+            let policy = policy(&name, spec(&module));
             let began = self.clock.moment();
             let created = self.policies.create(&PostParams::default(), &policy).await;
             created.expect("a policy is accepted");
@@ -109,7 +114,12 @@ impl Hub {
 
     /// Gives a policy another module; the time until that is active.
     pub(crate) async fn change(&self, name: &str, module: &str) -> Duration {
-        let patch = Patch::Merge(json!({"spec": {"module": module}}));
+        self.change_to(name, json!({"module": module})).await
+    }
+
+    /// Gives a policy other fields; the time until these are active.
+    pub(crate) async fn change_to(&self, name: &str, spec: Value) -> Duration {
+        let patch = Patch::Merge(json!({ "spec": spec }));
         let began = self.clock.moment();
         let changed = self
             .policies
@@ -163,6 +173,23 @@ impl Hub {
             is_there.then_some(())
         })
         .await;
+    }
+
+    /// By revision that is enabled, the replicas that say they have it.
+    pub(crate) async fn entries(&self) -> Vec<Vec<u64>> {
+        let kind = resource("PolicyRevision");
+        let revisions: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), NAMESPACE, &kind);
+        let all = revisions.list(&ListParams::default()).await;
+        let enabled = all.expect("a list").items.into_iter();
+        let enabled = enabled.filter(|revision| revision.data["spec"]["enabled"] == true);
+        let ready = |revision: DynamicObject| {
+            let conditions = revision.data["status"]["conditions"].as_array().cloned();
+            let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+            let ready = conditions.into_iter().flatten().filter(is_ready);
+            ready.filter_map(|one| one["replica"].as_u64()).collect()
+        };
+        enabled.map(ready).collect()
     }
 
     /// Replaces the first replica; the new one, and how long it took to be ready.
@@ -230,30 +257,29 @@ async fn observe(policies: Api<DynamicObject>, clock: Clock, seen: watch::Sender
     }
 }
 
-/// A policy about objects that nobody makes here: its own life is measured, and nothing else.
-fn policy(name: &str, module: &str) -> DynamicObject {
-    let rule = json!({
-        "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"], "operations": ["CREATE"],
-    });
+fn policy(name: &str, spec: Value) -> DynamicObject {
     let policy: Value = json!({
         "apiVersion": "policies.kubewarden.io/v1",
         "kind": "ClusterAdmissionPolicy",
         "metadata": {"name": name},
-        "spec": {
-            "module": module, "settings": {}, "rules": [rule], "mutating": false,
-            "mode": "monitor", "failurePolicy": "Ignore", "policyServer": "default",
-        },
+        "spec": spec,
     });
     serde_json::from_value(policy).expect("a policy")
 }
 
+/// A policy about objects that nobody makes here: its own life is measured, and nothing else.
+fn spec(module: &str) -> Value {
+    let rule = json!({
+        "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"], "operations": ["CREATE"],
+    });
+    json!({
+        "module": module, "settings": {}, "rules": [rule], "mutating": false,
+        "mode": "monitor", "failurePolicy": "Ignore", "policyServer": "default",
+    })
+}
+
 fn resource(kind: &str) -> ApiResource {
-    let gvk = GroupVersionKind::gvk("policies.kubewarden.io", "v1", kind);
-    let plural = match kind {
-        "PolicyServer" => "policyservers",
-        _ => "clusteradmissionpolicies",
-    };
-    ApiResource::from_gvk_with_plural(&gvk, plural)
+    ApiResource::from_gvk(&GroupVersionKind::gvk("policies.kubewarden.io", "v1", kind))
 }
 
 fn name_of(object: &DynamicObject) -> String {

@@ -1,21 +1,25 @@
 //! How fast policies come, change and go on this machine: `cargo xtask bench lifecycle [quick]`.
 //!
 //! One run of the real `polity up`, replicas as processes of their own: from `apply` to `Active`, what a change
-//! costs the API server, what happens in a minute without changes, how long a replica takes to come back, and what a
-//! loaded policy takes of memory. Tables in Markdown go to standard output.
+//! costs the API server, what happens in a minute without changes, how long a replica takes to come back, what a
+//! loaded policy takes of memory, what many replicas make of many policies, and what becomes of a stream of requests
+//! while policies change. Tables in Markdown go to standard output.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
 mod counts;
+mod goals;
 mod hub;
-mod module;
 mod replica;
+mod stream;
+mod swarm;
 
 use std::time::Duration;
 
 use counts::Counts;
+use e2e::module::{self, Supply};
+use goals::Goals;
 use hub::Hub;
-use module::Supply;
 
 /// What a policy of an SDK with everything in it weighs.
 const LARGE: usize = 3_500_000;
@@ -32,6 +36,10 @@ struct Extent {
     loaded: usize,
     changes: usize,
     idle: Duration,
+    /// Many replicas, and the policies that they get at once.
+    swarm: (usize, usize),
+    /// Requests each second, and changes of policies under them.
+    stream: (u32, usize),
 }
 
 const FULL: Extent = Extent {
@@ -40,6 +48,8 @@ const FULL: Extent = Extent {
     loaded: 100,
     changes: 5,
     idle: Duration::from_mins(1),
+    swarm: (20, 100),
+    stream: (1000, 20),
 };
 const QUICK: Extent = Extent {
     singles: 3,
@@ -47,17 +57,9 @@ const QUICK: Extent = Extent {
     loaded: 12,
     changes: 2,
     idle: Duration::from_secs(20),
+    swarm: (5, 12),
+    stream: (200, 5),
 };
-
-/// What the figures are held against at the end.
-#[derive(Default)]
-struct Goals {
-    cached_large_on_three: Option<Duration>,
-    warm: Duration,
-    cold: Duration,
-    writes_of_change: Vec<(usize, f64)>,
-    idle_writes: u64,
-}
 
 #[tokio::main]
 async fn main() {
@@ -80,6 +82,9 @@ async fn main() {
     arrivals(&hub, &extent, &mut small, &mut large, &mut goals).await;
     changes(&hub, &extent, &mut small, &mut goals).await;
     starts(&hub, &extent, &mut small, &mut goals).await;
+    hub.delete_all().await;
+    goals.swarm = Some(swarm::measure(&hub, &extent, &mut small).await);
+    goals.stream = Some(stream::measure(&hub, extent.stream).await);
     goals.print();
 }
 
@@ -209,49 +214,6 @@ async fn starts(hub: &Hub, extent: &Extent, small: &mut Supply, goals: &mut Goal
     println!();
     goals.warm = took_warm;
     goals.cold = took_cold;
-}
-
-impl Goals {
-    fn print(&self) {
-        let Self {
-            cached_large_on_three,
-            warm,
-            cold,
-            writes_of_change,
-            idle_writes,
-        } = self;
-        println!("### Goals\n\n| goal | measured | |\n|---|---|---|");
-        let p50 = cached_large_on_three.unwrap_or_default();
-        line(
-            "apply to Active, p50, large cached module, 3 replicas: under 1 s",
-            &shown(p50),
-            p50 < Duration::from_secs(1),
-        );
-        let ratio = cold.as_secs_f64() / warm.as_secs_f64();
-        line(
-            "a warm start is at least 20 times as fast as a cold one",
-            &format!("{ratio:.0} times"),
-            ratio >= 20.0,
-        );
-        for (replicas, writes) in writes_of_change {
-            let most = 20 + 3 * replicas;
-            line(
-                &format!("a change with replicas: {replicas} costs at most {most} writes"),
-                &format!("{writes:.1}"),
-                *writes <= most as f64,
-            );
-        }
-        line(
-            "no writes when idle",
-            &idle_writes.to_string(),
-            *idle_writes == 0,
-        );
-    }
-}
-
-fn line(goal: &str, measured: &str, is_reached: bool) {
-    let word = if is_reached { "reached" } else { "missed" };
-    println!("| {goal} | {measured} | {word} |");
 }
 
 /// Prints a row about arrivals; the median.

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use e2e::door::{Answer, is_cut_off};
+use e2e::subjects::generation_in;
 use jiff::Timestamp;
 
 /// A stretch of time, both ends included.
@@ -30,21 +32,6 @@ pub(crate) enum Asked {
     Replica { pod: String, generation: i64 },
     /// A replica, for a generation that must not be there: a broken one, or one that was disabled.
     Ghost { pod: String, generation: i64 },
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Allowed,
-    /// The policy refused, in these words.
-    Denied(String),
-    /// An answer that is no verdict.
-    Refused {
-        code: u16,
-        text: String,
-    },
-    /// No answer.
-    Lost(String),
 }
 
 /// One request.
@@ -279,31 +266,6 @@ impl History {
 
 fn is_replica(victim: &Victim) -> bool {
     matches!(victim, Victim::Replica(_))
-}
-
-/// Whether a webhook was called and the call broke off, in the words of API servers.
-fn is_cut_off(text: &str) -> bool {
-    [
-        "EOF",
-        "connection reset",
-        "broken pipe",
-        "connection closed",
-    ]
-    .iter()
-    .any(|words| text.contains(words))
-}
-
-/// The words with which generation `n` of a policy refuses.
-pub(crate) fn words_of(policy: &str, generation: i64) -> String {
-    format!("refused by generation {generation} of {policy}.")
-}
-
-/// The generation that speaks.
-fn generation_in(policy: &str, words: &str) -> Option<i64> {
-    let (_, rest) = words.split_once("refused by generation ")?;
-    let (generation, rest) = rest.split_once(" of ")?;
-    let (speaker, _) = rest.split_once('.')?;
-    (speaker == policy).then(|| generation.parse().ok())?
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use e2e::door::Answer;
 use jiff::Timestamp;
 use polity_runtime::Clock;
 
-use crate::judge::{
-    Answer, Asked, Excuse, Finding, History, Outage, Request, Span, Switch, Victim, Wrong,
-};
+use crate::judge::{Asked, Excuse, Finding, History, Outage, Request, Span, Switch, Victim, Wrong};
 use crate::troubles::Trouble;
 
 /// How many wrong answers of each sort are shown in full.

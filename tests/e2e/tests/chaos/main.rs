@@ -12,7 +12,6 @@
 mod judge;
 mod ledger;
 mod stream;
-mod subjects;
 mod troubles;
 mod view;
 mod writer;
@@ -23,6 +22,7 @@ use std::time::Duration;
 
 use e2e::eventually::eventually;
 use e2e::stage::{Stage, connect};
+use e2e::subjects::{NAMESPACE, SUBJECTS};
 use futures::future::join_all;
 use polity_runtime::{Clock, Moment};
 use tokio::runtime::{Builder, Runtime};
@@ -30,7 +30,6 @@ use tokio::sync::watch;
 
 use ledger::Ledger;
 use stream::Streams;
-use subjects::{NAMESPACE, SUBJECTS};
 use troubles::{N_REPLICAS, Trouble, Troublemaker};
 use view::View;
 use writer::Writer;

@@ -5,21 +5,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::door::{Answer, Door};
+use e2e::signposts::Hook;
+use e2e::subjects::{SUBJECTS, Subject};
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use polity_core::causes::in_one_line;
-use reqwest::Certificate;
-use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use crate::judge::{Answer, Asked};
+use crate::judge::Asked;
 use crate::ledger::{Begun, Ledger};
-use crate::subjects::{SUBJECTS, Subject};
-use crate::view::{Hook, View};
+use crate::view::View;
 
 /// Twenty, a hundred and ten each second: far below what is shed by replicas that share two busy cores.
 const TO_API_SERVER_EVERY: Duration = Duration::from_millis(50);
@@ -31,9 +31,6 @@ const MOST_UNDER_WAY: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long replicas have to hear that a generation was disabled.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
-
-/// The name that the certificates of replicas are for.
-const SERVICE_NAME: &str = "policy-server-default.kubewarden.svc";
 
 /// All of them.
 pub(crate) struct Streams {
@@ -97,32 +94,32 @@ impl Source {
     }
 
     async fn ask_replicas(self) {
-        let mut door = Door::default();
+        let mut way = Way::default();
         self.flow(TO_REPLICAS_EVERY, |n| {
             let (subject, is_guilty) = chosen(n);
             let generation = self.view.borrow().hooks.get(subject.name)?.generation;
             let (pod, address) = self.replica(n / SUBJECTS.len())?;
             let asked = Asked::Replica { pod, generation };
-            let client = door.client(&self.view.borrow(), subject.name)?;
+            let door = way.door(&self.view.borrow(), subject.name)?;
             let begun = self.ledger.begin(subject.name, asked, is_guilty);
             Some((begun, async move {
-                ask_replica(&client, address, subject, generation, is_guilty).await
+                ask_replica(&door, address, subject, generation, is_guilty).await
             }))
         })
         .await;
     }
 
     async fn ask_ghosts(self) {
-        let mut door = Door::default();
+        let mut way = Way::default();
         self.flow(TO_GHOSTS_EVERY, |n| {
             let (policy, generation) = self.ghost(n)?;
             let subject = Subject::of(policy)?;
             let (pod, address) = self.replica(n)?;
             let asked = Asked::Ghost { pod, generation };
-            let client = door.client(&self.view.borrow(), policy)?;
+            let door = way.door(&self.view.borrow(), policy)?;
             let begun = self.ledger.begin(policy, asked, true);
             Some((begun, async move {
-                ask_replica(&client, address, subject, generation, true).await
+                ask_replica(&door, address, subject, generation, true).await
             }))
         })
         .await;
@@ -199,72 +196,32 @@ fn chosen(n: usize) -> (&'static Subject, bool) {
 
 /// The way in to replicas, for those who trust whom the webhook trusts.
 #[derive(Default)]
-struct Door(Option<(Arc<str>, reqwest::Client)>);
+struct Way(Option<(Arc<str>, Door)>);
 
-impl Door {
-    fn client(&mut self, view: &View, policy: &str) -> Option<reqwest::Client> {
+impl Way {
+    fn door(&mut self, view: &View, policy: &str) -> Option<Door> {
         let Hook { authorities, .. } = view.hooks.get(policy)?;
         match &self.0 {
-            Some((trusted, client)) if trusted == authorities => Some(client.clone()),
+            Some((trusted, door)) if trusted == authorities => Some(door.clone()),
             _ => {
-                let roots = Certificate::from_pem_bundle(authorities.as_bytes()).unwrap();
-                let client = reqwest::Client::builder()
-                    .no_proxy()
-                    .tls_certs_only(roots)
-                    // The port is that of the replica which is asked.
-                    .resolve(SERVICE_NAME, SocketAddr::from(([127, 0, 0, 1], 0)))
-                    .build()
-                    .unwrap();
-                self.0 = Some((authorities.clone(), client.clone()));
-                Some(client)
+                let door = Door::of("default", authorities);
+                self.0 = Some((authorities.clone(), door.clone()));
+                Some(door)
             }
         }
     }
 }
 
 async fn ask_replica(
-    client: &reqwest::Client,
+    door: &Door,
     address: SocketAddr,
     subject: &Subject,
     generation: i64,
     is_guilty: bool,
 ) -> Answer {
-    let url = format!(
-        "https://{SERVICE_NAME}:{}/validate/{}/{generation}",
-        address.port(),
-        subject.id()
-    );
-    let request = client.post(url).json(&subject.review(is_guilty));
-    let answered = async {
-        let response = request.send().await?;
-        let code = response.status().as_u16();
-        Ok((code, response.bytes().await?))
-    };
-    match answered.await {
-        Ok((200, body)) => verdict(&body),
-        Ok((code, body)) => Answer::Refused {
-            code,
-            text: String::from_utf8_lossy(&body).into_owned(),
-        },
-        Err(error) => Answer::Lost(in_one_line(&error as &reqwest::Error)),
-    }
-}
-
-/// A review's verdict. A policy that broke down has none, whatever it says to its caller.
-fn verdict(body: &[u8]) -> Answer {
-    let review: Value = serde_json::from_slice(body).unwrap_or_default();
-    let response = &review["response"];
-    let status = &response["status"];
-    match response["allowed"].as_bool() {
-        Some(true) => Answer::Allowed,
-        Some(false) if status["code"] != 500 => {
-            Answer::Denied(status["message"].as_str().unwrap_or_default().to_owned())
-        }
-        _ => Answer::Refused {
-            code: 500,
-            text: review.to_string(),
-        },
-    }
+    let path = format!("validate/{}/{generation}", subject.id());
+    let review = subject.review(is_guilty).to_string();
+    door.ask(address, &path, review.into()).await
 }
 
 async fn ask_api_server(client: &Client, subject: &Subject, is_guilty: bool) -> Answer {

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::signposts::{Hook, replica};
+use e2e::subjects::Subject;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -21,13 +23,11 @@ use tokio::sync::watch::{Receiver, Sender};
 use crate::DRAIN;
 use crate::judge::Switch;
 use crate::ledger::Ledger;
-use crate::subjects::Subject;
 use crate::troubles::N_REPLICAS;
 
 /// Before a watch that broke is taken up again.
 const PAUSE: Duration = Duration::from_millis(20);
 const SERVICE: &str = "policy-server-default";
-const PORT: &str = "policy-server";
 
 /// The world at a moment.
 #[derive(Debug, Clone, Default)]
@@ -42,15 +42,6 @@ pub(crate) struct View {
     pub(crate) steps: BTreeMap<&'static str, (i64, Step)>,
     /// Generations that were disabled, and when that was seen.
     pub(crate) retired: Vec<(&'static str, i64, Timestamp)>,
-}
-
-/// Where a webhook points.
-#[derive(Debug, Clone)]
-pub(crate) struct Hook {
-    pub(crate) generation: i64,
-    pub(crate) switched_at: Timestamp,
-    /// Whom its callers trust.
-    pub(crate) authorities: Arc<str>,
 }
 
 /// What a policy says about itself.
@@ -147,7 +138,7 @@ async fn follow_webhooks(client: Client, view: Arc<Sender<View>>, ledger: Arc<Le
         let (Event::Apply(object) | Event::InitApply(object)) = event else {
             return;
         };
-        let seen = subject_of(&object.name_any()).zip(read_hook(&object));
+        let seen = subject_of(&object.name_any()).zip(Hook::read(&object));
         if let Some((subject, hook)) = seen {
             let (generation, at) = (hook.generation, hook.switched_at);
             ledger.switched(subject.name, Switch { generation, at });
@@ -161,18 +152,6 @@ fn subject_of(id: &str) -> Option<&'static Subject> {
     Subject::of(id.strip_prefix("clusterwide-")?)
 }
 
-fn read_hook(object: &ValidatingWebhookConfiguration) -> Option<Hook> {
-    let config = &object.webhooks.as_ref()?.first()?.client_config;
-    let path = config.service.as_ref()?.path.as_ref()?;
-    let bundle = String::from_utf8(config.ca_bundle.as_ref()?.0.clone()).ok()?;
-    let switched_at = object.annotations().get("kubewarden.io/switched-at")?;
-    Some(Hook {
-        generation: path.rsplit('/').next()?.parse().ok()?,
-        switched_at: switched_at.parse().ok()?,
-        authorities: bundle.into(),
-    })
-}
-
 async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
     let api: Api<EndpointSlice> = Api::namespaced(client, e2e::stage::NAMESPACE);
     let config =
@@ -182,7 +161,7 @@ async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
         match event {
             Event::Init => slices.clear(),
             Event::InitApply(slice) | Event::Apply(slice) => {
-                slices.insert(slice.name_any(), read_slice(&slice));
+                slices.insert(slice.name_any(), replica(&slice));
             }
             Event::Delete(slice) => drop(slices.remove(&slice.name_any())),
             Event::InitDone => {}
@@ -195,19 +174,6 @@ async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
         });
     })
     .await;
-}
-
-/// The pod and the address of a replica that takes requests.
-fn read_slice(slice: &EndpointSlice) -> Option<(String, SocketAddr)> {
-    let endpoint = slice.endpoints.as_ref()?.first()?;
-    let is_ready = endpoint.conditions.as_ref()?.ready == Some(true);
-    let pod = endpoint.target_ref.as_ref()?.name.clone()?;
-    let mut ports = slice.ports.iter().flatten();
-    let port = ports
-        .find(|port| port.name.as_deref() == Some(PORT))?
-        .port?;
-    let address = endpoint.addresses.first()?.parse().ok()?;
-    is_ready.then_some((pod, SocketAddr::new(address, u16::try_from(port).ok()?)))
 }
 
 /// A kind of ours.

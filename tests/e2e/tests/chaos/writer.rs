@@ -5,13 +5,13 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::subjects::Subject;
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::ledger::Ledger;
-use crate::subjects::Subject;
 use crate::view::{Update, View, kind};
 
 /// Before a write that failed is tried again: the API server or the controller is away.

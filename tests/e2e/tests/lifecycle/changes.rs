@@ -5,6 +5,7 @@ use e2e::eventually;
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, scenarios};
+use crate::trials;
 
 scenarios![
     changed_while_changing,
@@ -12,6 +13,7 @@ scenarios![
     rollbacks_that_are_refused,
     rollbacks_that_are_reverted,
     everything_of_a_webhook_at_once,
+    flipped_under_load,
 ];
 
 const ROLLBACK: &str = "kubewarden.io/rollback-to-generation";
@@ -222,4 +224,37 @@ fn everything_of_a_webhook_at_once(scene: &Scene) {
     });
     let pod = scene.k.json("run trial --image=busybox:1 --dry-run=server");
     assert_eq!(pod["metadata"]["labels"]["tier"], "back", "{pod}");
+}
+
+/// Item 22, its end: from a validating webhook to a mutating one and back, and a guilty Pod is refused by one of both at
+/// every moment.
+fn flipped_under_load(scene: &Scene) {
+    let (stage, path) = (scene.stage, scene.path());
+    let mut policy = scene.policy("required-metadata");
+    policy["spec"]["settings"] = json!({"labels": {"denied": ["secret"]}});
+    policy["spec"]["message"] = json!("as of either generation");
+    scene.apply(&policy);
+    stage.until_phase(&path, "Active", 1);
+    let attempt = |is_guilty: bool| {
+        let label = if is_guilty { "secret" } else { "open" };
+        scene.try_this_pod(json!({"name": "trial", "labels": {label: "yes"}}), false)
+    };
+    eventually("it is enforced", || {
+        (attempt(true).is_err() && attempt(false).is_ok()).then_some(())
+    });
+    let ((), trials) = trials::during(3, "as of either generation", attempt, || {
+        for generation in 2..=5 {
+            policy["spec"]["mutating"] = json!(generation % 2 == 0);
+            scene.apply(&policy);
+            stage.until_phase(&path, "Active", generation);
+        }
+        eventually("the last of the others is gone", || {
+            let name = format!("clusterwide-{}", scene.name);
+            let kind = "mutatingwebhookconfigurations";
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/{name}");
+            stage.get(&path).is_none().then_some(())
+        });
+    });
+    assert!(trials.n_asked > 50, "{trials:?}");
+    assert!(trials.odd.is_empty(), "{trials:#?}");
 }

@@ -59,14 +59,18 @@ pub(crate) fn play(stage: Option<&'static Stage>, name: &str, scenario: impl FnO
         scene.stage.get(&account)
     });
     scenario(&scene);
+    scene.close();
 }
 
-/// Turns functions over a [`Scene`] into tests on both stages.
+/// Turns functions over a [`Scene`] into tests on both stages, or on ours alone where the API server has no say.
 macro_rules! scenarios {
-    ($($name:ident),+ $(,)?) => {
+    (embedded: $($name:ident),+ $(,)?) => {
         mod embedded {
             $(#[test] fn $name() { crate::scene::play(crate::scene::embedded(), stringify!($name), super::$name); })+
         }
+    };
+    ($($name:ident),+ $(,)?) => {
+        crate::scene::scenarios![embedded: $($name),+];
         mod real {
             $(#[test] fn $name() { crate::scene::play(crate::scene::real(), stringify!($name), super::$name); })+
         }
@@ -75,6 +79,17 @@ macro_rules! scenarios {
 pub(crate) use scenarios;
 
 impl Scene {
+    /// Takes away the policy servers of this scene, and waits for nothing: the others need the room.
+    fn close(&self) {
+        let all = self.stage.read("policyservers").unwrap_or_default();
+        let names = all["items"].as_array().into_iter().flatten();
+        let names = names.filter_map(|server| server["metadata"]["name"].as_str());
+        for name in names.filter(|name| name.starts_with(&self.name)) {
+            self.k
+                .ok(&format!("delete policyserver {name} --wait=false"));
+        }
+    }
+
     /// A ClusterAdmissionPolicy over new Pods of this namespace, by the module of one of our own policies.
     pub(crate) fn policy(&self, module: &str) -> Value {
         json!({
@@ -104,12 +119,17 @@ impl Scene {
 
     /// The revisions of the policy of this scene.
     pub(crate) fn revisions(&self) -> Vec<Value> {
+        self.revisions_of(&self.name)
+    }
+
+    /// The revisions of a policy.
+    pub(crate) fn revisions_of(&self, policy: &str) -> Vec<Value> {
         let all = self
             .stage
             .read(&format!("namespaces/{NAMESPACE}/policyrevisions"))
             .unwrap();
         let of_ours =
-            |revision: &&Value| revision["spec"]["objectReference"]["name"] == json!(self.name);
+            |revision: &&Value| revision["spec"]["objectReference"]["name"] == json!(policy);
         all["items"]
             .as_array()
             .unwrap()
@@ -142,11 +162,14 @@ impl Scene {
         self.replicas_are_ready(name, replicas);
     }
 
-    /// Makes a policy server with these fields beside those that all have.
+    /// Makes a policy server with these fields beside those that all have. It pulls from the network of this process,
+    /// or from where it is told to.
     #[track_caller]
     pub(crate) fn server_with(&self, name: &str, mut spec: Value) {
         spec["image"] = json!("polity:stage");
-        spec["insecureSources"] = json!([modules::host()]);
+        if spec["insecureSources"].is_null() {
+            spec["insecureSources"] = json!([modules::host()]);
+        }
         self.apply(&json!({
             "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer",
             "metadata": {"name": name}, "spec": spec,
@@ -165,13 +188,20 @@ impl Scene {
 
     /// The ordinal of the replica that leads a policy server.
     pub(crate) fn leader(&self, server: &str) -> u64 {
+        let pod = self.leading_pod(server);
+        let ordinal = pod.rsplit_once('-').unwrap().1;
+        ordinal.parse().unwrap()
+    }
+
+    /// The name of the Pod that leads a policy server.
+    pub(crate) fn leading_pod(&self, server: &str) -> String {
         let lease = format!(
             "/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/policy-server-{server}"
         );
         eventually("one of them leads", || {
             let lease = self.stage.get(&lease)?;
             let (pod, _) = lease["spec"]["holderIdentity"].as_str()?.split_once('_')?;
-            pod.rsplit_once('-')?.1.parse().ok()
+            Some(pod.to_owned())
         })
     }
 
@@ -208,8 +238,13 @@ impl Scene {
 
     /// Tries to create a Pod in this namespace, and creates none; what the API server says when it refuses.
     pub(crate) fn try_pod(&self, privileged: bool) -> Result<(), String> {
+        self.try_this_pod(json!({"name": "trial"}), privileged)
+    }
+
+    /// The same with metadata of one's own.
+    pub(crate) fn try_this_pod(&self, metadata: Value, privileged: bool) -> Result<(), String> {
         let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "trial"},
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
             "spec": {"containers": [{
                 "name": "trial", "image": "busybox:1", "securityContext": {"privileged": privileged},
             }]},

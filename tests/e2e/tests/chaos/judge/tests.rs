@@ -1,5 +1,7 @@
 //! The judge, case by case. Times are seconds; generation 1 serves from 10, 2 from 20, 3 from 21, drains take two.
 
+use e2e::subjects::words_of;
+
 use super::*;
 
 const POLICY: &str = "pods";

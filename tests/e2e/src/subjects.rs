@@ -3,24 +3,24 @@
 
 use serde_json::{Value, json};
 
-use crate::judge::words_of;
-
 /// Where the objects of the requests would be. Nothing is ever stored: every request is a dry run.
-pub(crate) const NAMESPACE: &str = "chaos";
+pub const NAMESPACE: &str = "chaos";
 
 /// A policy and what it is asked about.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub struct Subject {
     /// The policy, and the resource that it is about.
-    pub(crate) name: &'static str,
-    pub(crate) module: &'static str,
+    pub name: &'static str,
+    /// One of our own policies.
+    pub module: &'static str,
     kind: (&'static str, &'static str, &'static str),
     /// Settings that differ and mean the same.
     settings: fn(i64) -> Value,
     object: fn(bool) -> Value,
 }
 
-pub(crate) static SUBJECTS: [Subject; 5] = [
+/// All of them.
+pub static SUBJECTS: [Subject; 5] = [
     Subject {
         name: "pods",
         module: "pod-privileged",
@@ -84,17 +84,18 @@ fn team(is_guilty: bool) -> Value {
 }
 
 impl Subject {
-    pub(crate) fn of(policy: &str) -> Option<&'static Self> {
+    /// The one whose policy has this name.
+    pub fn of(policy: &str) -> Option<&'static Self> {
         SUBJECTS.iter().find(|subject| subject.name == policy)
     }
 
     /// The id under which policy servers know the policy.
-    pub(crate) fn id(&self) -> String {
+    pub fn id(&self) -> String {
         format!("clusterwide-{}", self.name)
     }
 
     /// The specification of a generation that works, with the URI of its module.
-    pub(crate) fn spec(&self, module: &str, generation: i64) -> Value {
+    pub fn spec(&self, module: &str, generation: i64) -> Value {
         let (group, version, _) = self.kind;
         json!({
             "policyServer": "default",
@@ -114,7 +115,7 @@ impl Subject {
     }
 
     /// Where such objects are created; nothing is stored.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         let (group, version, _) = self.kind;
         let base = match group {
             "" => format!("/api/{version}"),
@@ -124,7 +125,7 @@ impl Subject {
     }
 
     /// An object that the policy refuses, or lets pass.
-    pub(crate) fn object(&self, is_guilty: bool) -> Value {
+    pub fn object(&self, is_guilty: bool) -> Value {
         let (group, version, kind) = self.kind;
         let mut object = (self.object)(is_guilty);
         object["apiVersion"] = match group {
@@ -138,7 +139,7 @@ impl Subject {
     }
 
     /// What an API server asks a policy server.
-    pub(crate) fn review(&self, is_guilty: bool) -> Value {
+    pub fn review(&self, is_guilty: bool) -> Value {
         let (group, version, kind) = self.kind;
         let kind = json!({"group": group, "version": version, "kind": kind});
         let resource = json!({"group": group, "version": version, "resource": self.name});
@@ -155,4 +156,17 @@ impl Subject {
             },
         })
     }
+}
+
+/// The words with which generation `n` of a policy refuses.
+pub fn words_of(policy: &str, generation: i64) -> String {
+    format!("refused by generation {generation} of {policy}.")
+}
+
+/// The generation that speaks.
+pub fn generation_in(policy: &str, words: &str) -> Option<i64> {
+    let (_, rest) = words.split_once("refused by generation ")?;
+    let (generation, rest) = rest.split_once(" of ")?;
+    let (speaker, _) = rest.split_once('.')?;
+    (speaker == policy).then(|| generation.parse().ok())?
 }

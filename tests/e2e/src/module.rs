@@ -1,4 +1,4 @@
-//! Modules to measure with: one of our own policies, made another one or made larger.
+//! Modules made from one of our own policies: others that do the same, and large ones, which take long to compile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,11 @@ const CODE: u8 = 10;
 /// The magic number and the version.
 const HEAD: usize = 8;
 
-/// The policy that everything is measured with, as it is built.
-pub(crate) fn policy() -> Vec<u8> {
+/// The policy that others are made from, as it is built.
+///
+/// # Panics
+/// When the policies are not built.
+pub fn policy() -> Vec<u8> {
     let folder = Tool::Policies
         .find()
         .unwrap_or_else(|missing| panic!("run: {}", missing.mend));
@@ -20,14 +23,16 @@ pub(crate) fn policy() -> Vec<u8> {
 }
 
 /// A supply of modules that differ: the same code, each with another custom section.
-pub(crate) struct Supply {
+#[derive(Debug)]
+pub struct Supply {
     folder: PathBuf,
     code: Vec<u8>,
     n_made: usize,
 }
 
 impl Supply {
-    pub(crate) fn new(folder: &Path, code: Vec<u8>) -> Self {
+    /// Modules with this code, as files in a folder.
+    pub fn new(folder: &Path, code: Vec<u8>) -> Self {
         fs::create_dir_all(folder).expect("room for a folder");
         Self {
             folder: folder.to_owned(),
@@ -37,12 +42,12 @@ impl Supply {
     }
 
     /// Bytes of a module.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.code.len()
     }
 
     /// The URIs of modules that nobody has seen.
-    pub(crate) fn fresh(&mut self, n: usize) -> Vec<String> {
+    pub fn fresh(&mut self, n: usize) -> Vec<String> {
         let first = self.n_made;
         self.n_made += n;
         (first..self.n_made)
@@ -65,7 +70,7 @@ fn with_section(code: &[u8], n: usize) -> Vec<u8> {
 
 /// The same module with its functions several times over, until it has so many bytes. Nobody calls the copies, but
 /// they are compiled, stored and loaded like all others: a large policy as far as its life is concerned.
-pub(crate) fn enlarged(code: &[u8], size: usize) -> Vec<u8> {
+pub fn enlarged(code: &[u8], size: usize) -> Vec<u8> {
     let sections = sections(&code[HEAD..]);
     let repeated = |kind: u8| kind == FUNCTIONS || kind == CODE;
     let of_functions: usize = sections
