@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// Run the controller: policies get revisions, policy servers get replicas, webhooks move when all are ready
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect                 one of several works, the others wait\n  polity controller --revision-drain-seconds 30    answer longer for the generation before\n  kubectl get cap                                  what became of the policies\n\nIt needs the definitions of our kinds: `polity install` and `polity up` bring them along."
+    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect                 one of several works, the others wait\n  polity controller --revision-drain-seconds 30    answer longer for the generation before\n  polity controller --defaults-configmap-name recommended-policies\n                                                   keep to the policies in that ConfigMap\n  kubectl get cap                                  what became of the policies\n\nIt needs the definitions of our kinds: `polity install` and `polity up` bring them along."
 )]
 pub(crate) struct ControllerArgs {
     #[command(flatten)]
@@ -141,6 +141,9 @@ struct PoliciesArgs {
     /// How the ids of new policies are spelled: classic or dotted
     #[arg(long, env = env::UNIQUE_NAMES, value_name = "FORM", default_value = "classic", value_parser = unique_names)]
     unique_names: UniqueNames,
+    /// Keep to the policies and policy servers in this ConfigMap, in the namespace of the policy servers
+    #[arg(long, value_name = "NAME")]
+    defaults_configmap_name: Option<String>,
 }
 
 fn unique_names(text: &str) -> Result<UniqueNames, String> {
@@ -174,6 +177,7 @@ impl ControllerArgs {
             revision_history_limit,
             revision_drain_seconds,
             unique_names,
+            defaults_configmap_name,
         } = policies;
         let clock = Clock::system();
         let metrics = if has_metrics {
@@ -216,7 +220,8 @@ impl ControllerArgs {
         let admin = [metrics_bind_address, health_probe_bind_address];
         let admin = serve_admin(admin, &readiness, &metrics, &last).await?;
         let tasks = Tasks::new(shutdown.clone());
-        tasks.spawn("controller", controller.run(shutdown.clone()));
+        let running = controller.run_with_defaults(defaults_configmap_name, shutdown.clone());
+        tasks.spawn("controller", running);
         tasks.spawn("webhooks", async move {
             let bound = webhooks.bind().await?;
             part.ready("listening");
@@ -309,7 +314,29 @@ impl ServersArgs {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ControllerArgs,
+    }
+
+    fn parse(words: &str) -> Result<ControllerArgs, clap::error::ErrorKind> {
+        let words = ["controller"].into_iter().chain(words.split_whitespace());
+        let line = Line::try_parse_from(words);
+        line.map(|line| line.args).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn recommended_policies_come_from_a_config_map_that_is_named() {
+        let name = |words: &str| parse(words).map(|args| args.policies.defaults_configmap_name);
+        assert_eq!(name(""), Ok(None));
+        let given = name("--defaults-configmap-name recommended");
+        assert_eq!(given, Ok(Some("recommended".to_owned())));
+    }
 
     #[test]
     fn addresses_as_existing_command_lines_give_them() {

@@ -1,5 +1,6 @@
-//! Who may do what. The controller reads our kinds everywhere and writes in its own namespace only, webhook configurations
-//! and Events apart; what a policy server may do in that namespace the controller gives to each by name.
+//! Who may do what. The controller reads our kinds everywhere and writes in its own namespace only, recommended policies,
+//! webhook configurations and Events apart; what a policy server may do in that namespace the controller gives to each by
+//! name.
 
 use polity_api::policies::GROUP;
 use serde_json::{Value, json};
@@ -14,6 +15,10 @@ const VIEW: &str = "kubewarden-policies-view";
 const EDIT: &str = "kubewarden-policies-edit";
 
 const READ: &[&str] = &["get", "list", "watch"];
+/// Finalizers are updated; recommended policies and servers are created, applied and deleted.
+const OWN_KINDS: &[&str] = &[
+    "get", "list", "watch", "create", "update", "patch", "delete",
+];
 const POLICIES: &[&str] = &[
     "admissionpolicies",
     "admissionpolicygroups",
@@ -30,8 +35,8 @@ pub(super) fn all(namespace: &str) -> Vec<Value> {
         account(POLICY_SERVER_ACCOUNT, namespace),
         cluster_role(CONTROLLER, &json!({}), &controller_everywhere()),
         cluster_binding(CONTROLLER, CONTROLLER, namespace),
-        role(namespace, &controller_at_home()),
-        binding(namespace),
+        role(CONTROLLER, namespace, &controller_at_home()),
+        binding(CONTROLLER, namespace),
         cluster_role(CONTEXT_WATCHER, &json!({}), &context()),
         cluster_binding(CONTEXT_WATCHER, POLICY_SERVER_ACCOUNT, namespace),
         cluster_role(
@@ -68,13 +73,9 @@ fn controller_everywhere() -> Vec<Value> {
         .collect();
     let statuses: Vec<_> = statuses.iter().map(String::as_str).collect();
     vec![
-        rule(GROUP, POLICIES, &["get", "list", "watch", "update"]),
+        rule(GROUP, POLICIES, OWN_KINDS),
         rule(GROUP, &statuses, &["update"]),
-        rule(
-            GROUP,
-            &["policyservers"],
-            &["get", "list", "watch", "update"],
-        ),
+        rule(GROUP, &["policyservers"], OWN_KINDS),
         rule(GROUP, &["policyservers/status"], &["patch"]),
         // Where owners are protected, only those who may set finalizers may name them as owners that wait.
         rule(GROUP, &["policyservers/finalizers"], &["update"]),
@@ -117,8 +118,14 @@ fn controller_at_home() -> Vec<Value> {
         ),
         rule(
             "",
-            &["configmaps", "services", "persistentvolumeclaims"],
+            &["services", "persistentvolumeclaims"],
             &["get", "create", "patch"],
+        ),
+        // Watched for recommended policies.
+        rule(
+            "",
+            &["configmaps"],
+            &["get", "list", "watch", "create", "patch"],
         ),
         rule(
             "",
@@ -191,19 +198,20 @@ fn cluster_binding(role: &str, account: &str, namespace: &str) -> Value {
     })
 }
 
-fn role(namespace: &str, rules: &[Value]) -> Value {
+fn role(name: &str, namespace: &str, rules: &[Value]) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "Role",
-        "metadata": {"name": CONTROLLER, "namespace": namespace, "labels": labels()}, "rules": rules,
+        "metadata": {"name": name, "namespace": namespace, "labels": labels()}, "rules": rules,
     })
 }
 
-fn binding(namespace: &str) -> Value {
+/// A Role to the account of the same name.
+fn binding(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
-        "metadata": {"name": CONTROLLER, "namespace": namespace, "labels": labels()},
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": CONTROLLER},
-        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": namespace}],
+        "metadata": {"name": name, "namespace": namespace, "labels": labels()},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     })
 }
 

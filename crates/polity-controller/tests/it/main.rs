@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod crashes;
+mod defaults;
 mod deletion;
 mod lifecycle;
 mod owners;
