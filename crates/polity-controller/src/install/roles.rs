@@ -1,11 +1,12 @@
 //! Who may do what. The controller reads our kinds everywhere and writes in its own namespace only, recommended policies,
 //! webhook configurations and Events apart; what a policy server may do in that namespace the controller gives to each by
-//! name.
+//! name. The cleanup has an account of its own: who runs all the time needs no right to stop itself, and who deletes
+//! everything needs no Secrets.
 
 use polity_api::policies::GROUP;
 use serde_json::{Value, json};
 
-use super::{CONTROLLER, POLICY_SERVER_ACCOUNT, labels};
+use super::{CLEANUP_ACCOUNT, CONTROLLER, POLICY_SERVER_ACCOUNT, labels};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// What context-aware policies may read, by the name that installations know.
@@ -33,10 +34,15 @@ pub(super) fn all(namespace: &str) -> Vec<Value> {
     vec![
         account(CONTROLLER, namespace),
         account(POLICY_SERVER_ACCOUNT, namespace),
+        account(CLEANUP_ACCOUNT, namespace),
         cluster_role(CONTROLLER, &json!({}), &controller_everywhere()),
         cluster_binding(CONTROLLER, CONTROLLER, namespace),
         role(CONTROLLER, namespace, &controller_at_home()),
         binding(CONTROLLER, namespace),
+        cluster_role(CLEANUP_ACCOUNT, &json!({}), &cleanup_everywhere()),
+        cluster_binding(CLEANUP_ACCOUNT, CLEANUP_ACCOUNT, namespace),
+        role(CLEANUP_ACCOUNT, namespace, &cleanup_at_home()),
+        binding(CLEANUP_ACCOUNT, namespace),
         cluster_role(CONTEXT_WATCHER, &json!({}), &context()),
         cluster_binding(CONTEXT_WATCHER, POLICY_SERVER_ACCOUNT, namespace),
         cluster_role(
@@ -144,6 +150,36 @@ fn controller_at_home() -> Vec<Value> {
             &["get", "create", "patch"],
         ),
         rule("events.k8s.io", &["events"], &["list"]),
+    ]
+}
+
+/// Policies are in every namespace; without a controller their webhooks and finalizers go too.
+fn cleanup_everywhere() -> Vec<Value> {
+    vec![
+        rule(GROUP, POLICIES, &["list", "patch", "delete"]),
+        rule(GROUP, &["policyservers"], &["list", "patch", "delete"]),
+        rule(
+            "admissionregistration.k8s.io",
+            &[
+                "mutatingwebhookconfigurations",
+                "validatingwebhookconfigurations",
+            ],
+            &["list", "delete"],
+        ),
+    ]
+}
+
+/// What policies leave behind, and the controller itself: of all Deployments only that one, and of it only its scale.
+fn cleanup_at_home() -> Vec<Value> {
+    let mut look = rule("apps", &["deployments"], &["get"]);
+    let mut stop = rule("apps", &["deployments/scale"], &["patch"]);
+    for rule in [&mut look, &mut stop] {
+        rule["resourceNames"] = json!([CONTROLLER]);
+    }
+    vec![
+        rule(GROUP, &["policyrevisions"], &["list", "delete"]),
+        look,
+        stop,
     ]
 }
 

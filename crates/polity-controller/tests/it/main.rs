@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod cleanup;
 mod crashes;
 mod defaults;
 mod deletion;
