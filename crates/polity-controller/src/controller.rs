@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::certificates::{Authorities, CHECK_EVERY};
+use crate::defaults::Defaults;
 use crate::lifecycle::Settings;
 use crate::metrics::PolicyMetrics;
 use crate::objects::Setup;
@@ -51,8 +52,21 @@ pub struct Controller {
 impl Controller {
     /// Works until the shutdown, while it leads. The lease is given back when all work has ended.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), ControllerError> {
+        self.run_with_defaults(None, shutdown).await
+    }
+
+    /// Does so, and keeps to the recommended policies in a ConfigMap of this name.
+    pub async fn run_with_defaults(
+        self,
+        config_map: Option<String>,
+        shutdown: Shutdown,
+    ) -> Result<(), ControllerError> {
+        let defaults = config_map.map(|name| {
+            let (client, clock) = (self.client.clone(), self.clock.clone());
+            Defaults::new(client, clock, &self.settings.namespace, &name)
+        });
         let Some(identity) = self.identity.clone() else {
-            Box::pin(self.lead(shutdown)).await;
+            Box::pin(self.lead(defaults.as_ref(), shutdown)).await;
             return Ok(());
         };
         let elector = Elector::new(identity, LeaseTiming::default())?;
@@ -69,7 +83,7 @@ impl Controller {
                         let _ = leadership.wait_for(|now| !is_leading(now)).await;
                         term.trigger();
                     };
-                    tokio::join!(self.lead(term.clone()), async {
+                    tokio::join!(self.lead(defaults.as_ref(), term.clone()), async {
                         tokio::select! {
                             () = lost => {}
                             () = term.triggered() => {}
@@ -85,7 +99,7 @@ impl Controller {
     }
 
     /// One term: certificates first, then everything that stands on them.
-    async fn lead(&self, term: Shutdown) {
+    async fn lead(&self, defaults: Option<&Defaults>, term: Shutdown) {
         let Some(authorities) = Box::pin(term.run_until(self.first_authorities())).await else {
             return;
         };
@@ -101,6 +115,11 @@ impl Controller {
             servers.run(current, term.clone()),
             Box::pin(term.run_until(self.renew(&lifecycle, &renewed))),
             Box::pin(term.run_until(self.collect(&lifecycle))),
+            Box::pin(async {
+                if let Some(defaults) = defaults {
+                    defaults.run(term.clone()).await;
+                }
+            }),
         );
     }
 

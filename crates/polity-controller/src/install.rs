@@ -14,6 +14,8 @@ use crate::webhooks::SERVICE;
 pub const CONTROLLER: &str = "kubewarden-controller";
 /// The account of policy servers that name none.
 pub const POLICY_SERVER_ACCOUNT: &str = "policy-server";
+/// The account of the job that cleans up before an uninstall.
+pub const CLEANUP_ACCOUNT: &str = "kubewarden-cleanup";
 /// The policy server of policies that name none.
 pub const DEFAULT_SERVER: &str = "default";
 /// The port of the webhooks for our own kinds.
@@ -54,7 +56,7 @@ impl Installation {
         })
     }
 
-    /// Who may do what: the controller, the policy servers, and the owners of policies.
+    /// Who may do what: the controller, the policy servers, the cleanup, and the owners of policies.
     pub fn roles(&self) -> Vec<Value> {
         roles::all(&self.namespace)
     }

@@ -22,6 +22,8 @@ use crate::lifecycle::{Plan, PolicyError, PolicyKind, Settings, Write};
 use crate::metrics::PolicyMetrics;
 use crate::shell::{Queue, pause, slow_round};
 
+pub(crate) use observe::configurations;
+
 /// The name under which the controller writes.
 const MANAGER: &str = "polity/lifecycle";
 /// How many policies are looked at side by side.

@@ -1,6 +1,7 @@
 //! What the shells of this crate share.
 
 mod queue;
+mod tell;
 mod watch;
 
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use polity_runtime::retry;
 
 pub(crate) use queue::Queue;
+pub(crate) use tell::{Story, tell};
 pub(crate) use watch::watch;
 
 /// How long an object is left alone when nothing happens to it.
@@ -26,4 +28,9 @@ pub(crate) fn pause(n_failures: u32) -> Duration {
     let mut pauses = retry::Backoff::new(initial, max, retry::random);
     let nth = usize::try_from(n_failures.saturating_sub(1)).unwrap_or_default();
     pauses.nth(nth.min(16)).unwrap_or(max)
+}
+
+/// Whether asking again as we asked will bring the same answer.
+pub(crate) fn is_refusal(code: u16) -> bool {
+    matches!(code, 400 | 403 | 413 | 422)
 }

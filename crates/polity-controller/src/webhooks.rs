@@ -21,7 +21,7 @@ use crate::lifecycle::PolicyKind;
 use crate::names::UniqueNames;
 use crate::validation::{self, References, StatusWriter};
 
-pub use run::{BoundWebhooks, ServeError, Webhooks};
+pub use run::{BoundWebhooks, ServeError, Webhooks, are_registered};
 pub use serve::{Reviewer, router};
 
 /// The Service that API servers reach the controller by, unless told otherwise.
@@ -111,6 +111,15 @@ fn route(asked: &str) -> Option<(Verb, OwnKind)> {
         .find(|(verb, kind)| path(*verb, *kind) == asked)
 }
 
+/// The name of the configuration of all our webhooks that are asked to do this.
+pub fn configuration_name(verb: Verb) -> String {
+    let word = match verb {
+        Verb::Mutate => "mutating",
+        Verb::Validate => "validating",
+    };
+    format!("kubewarden-controller-{word}-webhook-configuration")
+}
+
 /// The two configurations, with the Service that is called and the certificates that it is trusted by.
 pub fn configurations(
     namespace: &str,
@@ -133,19 +142,19 @@ pub fn configurations(
             }],
         })
     };
-    let configuration = |verb: Verb, word: &str| {
+    let configuration = |verb: Verb| {
         let kinds =
             OwnKind::all().filter(|kind| verb == Verb::Validate || *kind != OwnKind::Revision);
         let labels = BTreeMap::from([(names::PART_OF, names::PART_OF_VALUE)]);
         json!({
-            "metadata": { "name": format!("kubewarden-controller-{word}-webhook-configuration"), "labels": labels },
+            "metadata": { "name": configuration_name(verb), "labels": labels },
             "webhooks": kinds.map(|kind| hook(verb, kind)).collect::<Vec<_>>(),
         })
     };
     let shaped = "what is written here has the shape of its type";
     (
-        serde_json::from_value(configuration(Verb::Mutate, "mutating")).expect(shaped),
-        serde_json::from_value(configuration(Verb::Validate, "validating")).expect(shaped),
+        serde_json::from_value(configuration(Verb::Mutate)).expect(shaped),
+        serde_json::from_value(configuration(Verb::Validate)).expect(shaped),
     )
 }
 

@@ -1,5 +1,7 @@
 //! `polity controller`: policies, their revisions and webhooks, and the policy servers that run them.
 
+mod cleanup;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use polity_runtime::metrics::Metrics;
 use polity_runtime::serve::Server;
 use polity_runtime::{Clock, Shutdown, Tasks, client, env, lease};
 
+use cleanup::CleanupArgs;
+
 /// What the collector is told about in the controller's own environment, and policy servers are told in turn.
 const COLLECTOR_VARIABLES: &[&str] = &[
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -33,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// Run the controller: policies get revisions, policy servers get replicas, webhooks move when all are ready
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect                 one of several works, the others wait\n  polity controller --revision-drain-seconds 30    answer longer for the generation before\n  kubectl get cap                                  what became of the policies\n\nIt needs the definitions of our kinds: `polity install` and `polity up` bring them along."
+    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect                 one of several works, the others wait\n  polity controller --revision-drain-seconds 30    answer longer for the generation before\n  polity controller --defaults-configmap-name recommended-policies\n                                                   keep to the policies in that ConfigMap\n  polity controller --cleanup --controller-deployment-name kubewarden-controller\n                                                   before an uninstall: no policies, no servers\n  kubectl get cap                                  what became of the policies\n\nIt needs the definitions of our kinds: `polity install` and `polity up` bring them along."
 )]
 pub(crate) struct ControllerArgs {
     #[command(flatten)]
@@ -47,6 +51,8 @@ pub(crate) struct ControllerArgs {
     leader_elect: bool,
     #[command(flatten)]
     listen: ListenArgs,
+    #[command(flatten)]
+    cleanup: CleanupArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -141,6 +147,9 @@ struct PoliciesArgs {
     /// How the ids of new policies are spelled: classic or dotted
     #[arg(long, env = env::UNIQUE_NAMES, value_name = "FORM", default_value = "classic", value_parser = unique_names)]
     unique_names: UniqueNames,
+    /// Keep to the policies and policy servers in this ConfigMap, in the namespace of the policy servers
+    #[arg(long, value_name = "NAME")]
+    defaults_configmap_name: Option<String>,
 }
 
 fn unique_names(text: &str) -> Result<UniqueNames, String> {
@@ -159,6 +168,7 @@ impl ControllerArgs {
             policies,
             leader_elect,
             listen,
+            cleanup,
         } = self;
         let ListenArgs {
             webhook_server_port,
@@ -170,10 +180,15 @@ impl ControllerArgs {
         let client = client::connect(&client).await?;
         let has_metrics = servers.enable_metrics;
         let setup = servers.setup(client.default_namespace());
+        if let Some(deployment) = cleanup.asked_for() {
+            let timeout = cleanup.cleanup_timeout;
+            return cleanup::run(client, setup.namespace, deployment, timeout, shutdown).await;
+        }
         let PoliciesArgs {
             revision_history_limit,
             revision_drain_seconds,
             unique_names,
+            defaults_configmap_name,
         } = policies;
         let clock = Clock::system();
         let metrics = if has_metrics {
@@ -216,7 +231,8 @@ impl ControllerArgs {
         let admin = [metrics_bind_address, health_probe_bind_address];
         let admin = serve_admin(admin, &readiness, &metrics, &last).await?;
         let tasks = Tasks::new(shutdown.clone());
-        tasks.spawn("controller", controller.run(shutdown.clone()));
+        let running = controller.run_with_defaults(defaults_configmap_name, shutdown.clone());
+        tasks.spawn("controller", running);
         tasks.spawn("webhooks", async move {
             let bound = webhooks.bind().await?;
             part.ready("listening");
@@ -309,7 +325,55 @@ impl ServersArgs {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ControllerArgs,
+    }
+
+    fn parse(words: &str) -> Result<ControllerArgs, clap::error::ErrorKind> {
+        let words = ["controller"].into_iter().chain(words.split_whitespace());
+        let line = Line::try_parse_from(words);
+        line.map(|line| line.args).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn recommended_policies_come_from_a_config_map_that_is_named() {
+        let name = |words: &str| parse(words).map(|args| args.policies.defaults_configmap_name);
+        assert_eq!(name(""), Ok(None));
+        let given = name("--defaults-configmap-name recommended");
+        assert_eq!(given, Ok(Some("recommended".to_owned())));
+    }
+
+    #[test]
+    fn a_cleanup_knows_the_deployment_and_has_five_minutes() {
+        use clap::error::ErrorKind::MissingRequiredArgument;
+        let asked = |words: &str| {
+            let cleanup = parse(words)?.cleanup;
+            Ok((cleanup.asked_for(), cleanup.cleanup_timeout.0.as_secs()))
+        };
+        let name = || Some("c".to_owned());
+        for (words, expected) in [
+            ("", Ok((None, 300))),
+            ("--controller-deployment-name c", Ok((None, 300))),
+            (
+                "--cleanup --controller-deployment-name c",
+                Ok((name(), 300)),
+            ),
+            (
+                "--cleanup --controller-deployment-name c --cleanup-timeout 90s",
+                Ok((name(), 90)),
+            ),
+            ("--cleanup", Err(MissingRequiredArgument)),
+            ("--cleanup-timeout 90s", Err(MissingRequiredArgument)),
+        ] {
+            assert_eq!(asked(words), expected, "{words}");
+        }
+    }
 
     #[test]
     fn addresses_as_existing_command_lines_give_them() {

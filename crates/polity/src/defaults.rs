@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 use polity_api::policies::v1::ClusterAdmissionPolicy;
+use polity_controller::webhooks;
 use polity_runtime::Clock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,8 +23,6 @@ use crate::samples;
 
 /// Tells that it was done.
 const MARKER: &str = "polity-defaults";
-/// Whose registration is waited for: what it fills in is filled in from the beginning.
-const WEBHOOKS: &str = "kubewarden-controller-mutating-webhook-configuration";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -47,10 +45,10 @@ pub(crate) async fn create(client: &Client, data_dir: &Path, clock: &Clock) -> a
     ensure(&markers, json!({"metadata": {"name": MARKER}})).await
 }
 
+/// What they fill in is filled in from the beginning.
 async fn webhooks_are_registered(client: &Client, clock: &Clock) -> anyhow::Result<()> {
-    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let registered = async {
-        while api.get_opt(WEBHOOKS).await?.is_none() {
+        while !webhooks::are_registered(client).await? {
             clock.sleep(LOOK_EVERY).await;
         }
         anyhow::Ok(())
@@ -78,6 +76,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
     use k8s_openapi::api::core::v1::Namespace;
     use kube::api::{DeleteParams, ListParams};
     use polity_api::policies::v1::PolicyServer;
@@ -98,8 +97,9 @@ mod tests {
         ensure(&namespaces, json!({"metadata": {"name": NAMESPACE}}))
             .await
             .unwrap();
-        let webhooks: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        ensure(&webhooks, json!({"metadata": {"name": WEBHOOKS}}))
+        let registered: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        let name = webhooks::configuration_name(webhooks::Verb::Mutate);
+        ensure(&registered, json!({"metadata": {"name": name}}))
             .await
             .unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,12 @@
-//! Who may do what. The controller reads our kinds everywhere and writes in its own namespace only, webhook configurations
-//! and Events apart; what a policy server may do in that namespace the controller gives to each by name.
+//! Who may do what. The controller reads our kinds everywhere and writes in its own namespace only, recommended policies,
+//! webhook configurations and Events apart; what a policy server may do in that namespace the controller gives to each by
+//! name. The cleanup has an account of its own: who runs all the time needs no right to stop itself, and who deletes
+//! everything needs no Secrets.
 
 use polity_api::policies::GROUP;
 use serde_json::{Value, json};
 
-use super::{CONTROLLER, POLICY_SERVER_ACCOUNT, labels};
+use super::{CLEANUP_ACCOUNT, CONTROLLER, POLICY_SERVER_ACCOUNT, labels};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// What context-aware policies may read, by the name that installations know.
@@ -14,6 +16,10 @@ const VIEW: &str = "kubewarden-policies-view";
 const EDIT: &str = "kubewarden-policies-edit";
 
 const READ: &[&str] = &["get", "list", "watch"];
+/// Finalizers are updated; recommended policies and servers are created, applied and deleted.
+const OWN_KINDS: &[&str] = &[
+    "get", "list", "watch", "create", "update", "patch", "delete",
+];
 const POLICIES: &[&str] = &[
     "admissionpolicies",
     "admissionpolicygroups",
@@ -28,10 +34,15 @@ pub(super) fn all(namespace: &str) -> Vec<Value> {
     vec![
         account(CONTROLLER, namespace),
         account(POLICY_SERVER_ACCOUNT, namespace),
+        account(CLEANUP_ACCOUNT, namespace),
         cluster_role(CONTROLLER, &json!({}), &controller_everywhere()),
         cluster_binding(CONTROLLER, CONTROLLER, namespace),
-        role(namespace, &controller_at_home()),
-        binding(namespace),
+        role(CONTROLLER, namespace, &controller_at_home()),
+        binding(CONTROLLER, namespace),
+        cluster_role(CLEANUP_ACCOUNT, &json!({}), &cleanup_everywhere()),
+        cluster_binding(CLEANUP_ACCOUNT, CLEANUP_ACCOUNT, namespace),
+        role(CLEANUP_ACCOUNT, namespace, &cleanup_at_home()),
+        binding(CLEANUP_ACCOUNT, namespace),
         cluster_role(CONTEXT_WATCHER, &json!({}), &context()),
         cluster_binding(CONTEXT_WATCHER, POLICY_SERVER_ACCOUNT, namespace),
         cluster_role(
@@ -68,13 +79,9 @@ fn controller_everywhere() -> Vec<Value> {
         .collect();
     let statuses: Vec<_> = statuses.iter().map(String::as_str).collect();
     vec![
-        rule(GROUP, POLICIES, &["get", "list", "watch", "update"]),
+        rule(GROUP, POLICIES, OWN_KINDS),
         rule(GROUP, &statuses, &["update"]),
-        rule(
-            GROUP,
-            &["policyservers"],
-            &["get", "list", "watch", "update"],
-        ),
+        rule(GROUP, &["policyservers"], OWN_KINDS),
         rule(GROUP, &["policyservers/status"], &["patch"]),
         // Where owners are protected, only those who may set finalizers may name them as owners that wait.
         rule(GROUP, &["policyservers/finalizers"], &["update"]),
@@ -117,8 +124,14 @@ fn controller_at_home() -> Vec<Value> {
         ),
         rule(
             "",
-            &["configmaps", "services", "persistentvolumeclaims"],
+            &["services", "persistentvolumeclaims"],
             &["get", "create", "patch"],
+        ),
+        // Watched for recommended policies.
+        rule(
+            "",
+            &["configmaps"],
+            &["get", "list", "watch", "create", "patch"],
         ),
         rule(
             "",
@@ -137,6 +150,36 @@ fn controller_at_home() -> Vec<Value> {
             &["get", "create", "patch"],
         ),
         rule("events.k8s.io", &["events"], &["list"]),
+    ]
+}
+
+/// Policies are in every namespace; without a controller their webhooks and finalizers go too.
+fn cleanup_everywhere() -> Vec<Value> {
+    vec![
+        rule(GROUP, POLICIES, &["list", "patch", "delete"]),
+        rule(GROUP, &["policyservers"], &["list", "patch", "delete"]),
+        rule(
+            "admissionregistration.k8s.io",
+            &[
+                "mutatingwebhookconfigurations",
+                "validatingwebhookconfigurations",
+            ],
+            &["list", "delete"],
+        ),
+    ]
+}
+
+/// What policies leave behind, and the controller itself: of all Deployments only that one, and of it only its scale.
+fn cleanup_at_home() -> Vec<Value> {
+    let mut look = rule("apps", &["deployments"], &["get"]);
+    let mut stop = rule("apps", &["deployments/scale"], &["patch"]);
+    for rule in [&mut look, &mut stop] {
+        rule["resourceNames"] = json!([CONTROLLER]);
+    }
+    vec![
+        rule(GROUP, &["policyrevisions"], &["list", "delete"]),
+        look,
+        stop,
     ]
 }
 
@@ -191,19 +234,20 @@ fn cluster_binding(role: &str, account: &str, namespace: &str) -> Value {
     })
 }
 
-fn role(namespace: &str, rules: &[Value]) -> Value {
+fn role(name: &str, namespace: &str, rules: &[Value]) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "Role",
-        "metadata": {"name": CONTROLLER, "namespace": namespace, "labels": labels()}, "rules": rules,
+        "metadata": {"name": name, "namespace": namespace, "labels": labels()}, "rules": rules,
     })
 }
 
-fn binding(namespace: &str) -> Value {
+/// A Role to the account of the same name.
+fn binding(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
-        "metadata": {"name": CONTROLLER, "namespace": namespace, "labels": labels()},
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": CONTROLLER},
-        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": namespace}],
+        "metadata": {"name": name, "namespace": namespace, "labels": labels()},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     })
 }
 

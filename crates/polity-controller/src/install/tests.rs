@@ -49,6 +49,28 @@ fn nobody_has_all_rights_and_nobody_reads_revisions_or_secrets_everywhere() {
 }
 
 #[test]
+fn the_cleanup_may_stop_the_controller_and_no_other() {
+    let roles = installation().roles();
+    let own = roles
+        .iter()
+        .filter(|role| role["metadata"]["name"] == CLEANUP_ACCOUNT);
+    let rules: Vec<_> = own
+        .flat_map(|role| role["rules"].as_array().into_iter().flatten())
+        .collect();
+    assert!(!rules.is_empty());
+    for rule in rules {
+        let text = rule.to_string();
+        assert!(
+            !text.contains("secrets") && !text.contains("create"),
+            "{text}"
+        );
+        if text.contains("deployments") {
+            assert_eq!(rule["resourceNames"], json!([CONTROLLER]), "{text}");
+        }
+    }
+}
+
+#[test]
 fn the_service_leads_to_the_controller() {
     let manifests = installation().controller();
     let [service, deployment] = &manifests[..] else {

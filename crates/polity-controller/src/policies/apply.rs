@@ -8,6 +8,7 @@ use serde_json::json;
 use super::observe::{configuration_resource, configurations, policies};
 use super::{MANAGER, PolicyKey, ReconcileError};
 use crate::lifecycle::{Event, Observed, Refusal, Step, Webhook, Write, meet, rollback_refused};
+use crate::shell::is_refusal;
 
 /// What came of a write.
 #[derive(Debug)]
@@ -168,11 +169,6 @@ fn outcome(answer: kube::Result<()>, events: Vec<Event>) -> Result<Outcome, Reco
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Outcome::Conflict),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Whether asking again as we asked will bring the same answer.
-fn is_refusal(code: u16) -> bool {
-    matches!(code, 400 | 403 | 413 | 422)
 }
 
 /// The object of a webhook configuration.

@@ -120,7 +120,7 @@ async fn webhooks(client: &Client, policy: &Policy) -> Result<Vec<Webhook>, Reco
 }
 
 /// Webhook configurations of a kind.
-pub(super) fn configurations(client: &Client, kind: WebhookKind) -> Api<DynamicObject> {
+pub(crate) fn configurations(client: &Client, kind: WebhookKind) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &configuration_resource(kind))
 }
 

@@ -14,7 +14,7 @@ use polity_runtime::write::{WriteError, Writer};
 use polity_runtime::{Clock, Shutdown};
 use tracing::{info, warn};
 
-use super::{Reviewer, configurations, router};
+use super::{Reviewer, Verb, configuration_name, configurations, router};
 use crate::certificates::{Authorities, CHECK_EVERY, Contents};
 use crate::names::UniqueNames;
 use crate::objects::Setup;
@@ -41,6 +41,15 @@ pub enum ServeError {
     /// The API server, or the way to it.
     #[error("asking who we are")]
     Api(#[from] kube::Error),
+}
+
+/// Whether some controller has registered its webhooks: from then on what they fill in is filled in.
+pub async fn are_registered(client: &Client) -> kube::Result<bool> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let found = api
+        .get_metadata_opt(&configuration_name(Verb::Mutate))
+        .await?;
+    Ok(found.is_some())
 }
 
 /// What serves the webhooks for our own kinds. Every controller does, whoever leads.

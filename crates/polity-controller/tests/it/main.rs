@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod cleanup;
 mod crashes;
+mod defaults;
 mod deletion;
 mod lifecycle;
 mod owners;

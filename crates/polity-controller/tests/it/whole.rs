@@ -32,6 +32,11 @@ pub(crate) struct Running {
 impl Running {
     /// Installs the roles, and starts a controller under its own account.
     pub(crate) async fn start(world: &World) -> Self {
+        Self::start_with_defaults(world, None).await
+    }
+
+    /// Does so, with recommended policies from a ConfigMap.
+    pub(crate) async fn start_with_defaults(world: &World, config_map: Option<&str>) -> Self {
         let installation = Installation {
             namespace: NAMESPACE.to_owned(),
             image: "polity".to_owned(),
@@ -51,7 +56,8 @@ impl Running {
             metrics: None,
         };
         let shutdown = Shutdown::new();
-        let running = controller.run(shutdown.clone());
+        let config_map = config_map.map(str::to_owned);
+        let running = controller.run_with_defaults(config_map, shutdown.clone());
         let task = tokio::spawn(async move { running.await.unwrap() });
         Self { shutdown, task }
     }

@@ -1,0 +1,326 @@
+//! Recommended policies: keeps to the documents in a ConfigMap, and never against their owners.
+//!
+//! What is absent is created, and brought up to date when its document changes. A field that somebody changed stays
+//! theirs, an object that somebody deleted stays deleted until its document changes, and one that lost our label is
+//! theirs altogether. What vanishes from the ConfigMap is deleted if we made it; without the ConfigMap nothing happens.
+//!
+//! Which document each object was last brought up to is recorded in an annotation of the ConfigMap, after the writes that
+//! it records: whoever dies in between does them again, which changes nothing.
+
+mod apply;
+mod conflicts;
+mod documents;
+mod plan;
+mod record;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt as _};
+use polity_runtime::{Clock, Shutdown};
+use serde_json::json;
+use tracing::warn;
+
+use self::apply::Applied;
+use crate::kinds::{OwnedKey, OwnedKind};
+use crate::names::spelled;
+use crate::shell::{Queue, Story, pause, slow_round, tell, watch};
+use crate::webhooks;
+
+pub use documents::{Document, Documents, Problem};
+pub use plan::{Decision, Found, Plan, Step, decide};
+pub use record::Record;
+
+/// The name under which recommended policies are written. Fields of it are ours.
+const MANAGER: &str = "polity/defaults";
+/// Label on what we made: the ConfigMap it stands in. Whoever takes it off takes the object over.
+pub const LABEL: &str = "polity.dev/defaults";
+/// Annotation on the ConfigMap: what was applied.
+pub const RECORD: &str = "polity.dev/defaults-applied";
+/// The longest value of a label.
+const LABEL_MAX: usize = 63;
+/// How soon to look whether something that is being deleted has gone.
+const WAIT: Duration = Duration::from_secs(2);
+/// How soon a document is tried again that the API server does not take: what it lacks may have come, say a namespace.
+const TRY_AGAIN: Duration = Duration::from_mins(5);
+/// How often to look whether webhooks are registered.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Why a round did not come to its end. It is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum DefaultsError {
+    /// The API server, or the way to it.
+    #[error("asking the API server")]
+    Api(#[from] kube::Error),
+    /// An object could not be written.
+    #[error("writing {key}")]
+    Write {
+        /// The object.
+        key: OwnedKey,
+        /// What went wrong.
+        #[source]
+        error: kube::Error,
+    },
+}
+
+/// When to look again, if nothing happens to the ConfigMap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// After this time.
+    After(Duration),
+    /// With the usual slow round.
+    Slowly,
+}
+
+/// Keeps to the documents of one ConfigMap. Only the holder of the lease may run this.
+#[derive(Clone)]
+pub struct Defaults {
+    client: Client,
+    clock: Clock,
+    namespace: String,
+    config_map: String,
+    /// The value of [`LABEL`].
+    label: String,
+}
+
+/// What comes of a round.
+#[derive(Default)]
+struct Round {
+    record: Record,
+    problems: Vec<Problem>,
+    has_refused: bool,
+    failure: Option<DefaultsError>,
+}
+
+impl Defaults {
+    /// Recommended policies from the ConfigMap of this name in this namespace.
+    pub fn new(client: Client, clock: Clock, namespace: &str, config_map: &str) -> Self {
+        Self {
+            client,
+            clock,
+            namespace: namespace.to_owned(),
+            config_map: config_map.to_owned(),
+            label: label_value(config_map),
+        }
+    }
+
+    /// Watches and works until the shutdown.
+    pub async fn run(&self, shutdown: Shutdown) {
+        let work = async {
+            // What our webhooks fill in is filled in from the beginning.
+            while !matches!(webhooks::are_registered(&self.client).await, Ok(true)) {
+                self.clock.sleep(LOOK_EVERY).await;
+            }
+            let queue = Queue::new(self.clock.clone());
+            let only = format!("metadata.name={}", self.config_map);
+            let watching = watch(
+                self.config_maps(),
+                (),
+                watcher::Config::default().fields(&only),
+                |event| match event {
+                    watcher::Event::Apply(_) | watcher::Event::InitApply(_) => queue.add(()),
+                    // Without a ConfigMap nothing happens.
+                    watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitDone => {
+                    }
+                },
+            );
+            tokio::select! {
+                () = watching => {}
+                () = self.work(&queue) => {}
+            }
+        };
+        let _ = Box::pin(shutdown.run_until(work)).await;
+    }
+
+    async fn work(&self, queue: &Queue<()>) {
+        let mut n_failures = 0;
+        loop {
+            queue.next().await;
+            let again = match Box::pin(self.reconcile()).await {
+                Ok(next) => {
+                    n_failures = 0;
+                    match next {
+                        Next::After(delay) => delay,
+                        Next::Slowly => slow_round(),
+                    }
+                }
+                Err(error) => {
+                    warn!(
+                        name = self.config_map,
+                        error = &error as &dyn std::error::Error,
+                        "could not keep to the recommended policies"
+                    );
+                    n_failures += 1;
+                    pause(n_failures)
+                }
+            };
+            queue.add_after((), again);
+            queue.done(&());
+        }
+    }
+
+    /// Reads, plans and writes once.
+    pub async fn reconcile(&self) -> Result<Next, DefaultsError> {
+        let map = self.config_maps().get_opt(&self.config_map).await?;
+        let Some(map) = map.filter(|map| map.metadata.deletion_timestamp.is_none()) else {
+            return Ok(Next::Slowly);
+        };
+        let none = BTreeMap::new();
+        let documents = Documents::read(&self.label, map.data.as_ref().unwrap_or(&none));
+        let before = Record::read(map.annotations().get(RECORD).map(String::as_str));
+        let found = self.observe(&documents).await?;
+        let plan = Plan::of(&documents, &before, &found);
+        let mut round = Round {
+            record: plan.record,
+            problems: plan.problems,
+            ..Round::default()
+        };
+        for step in &plan.steps {
+            self.carry_out(step, &map, &mut round).await;
+        }
+        let Round {
+            mut record,
+            problems,
+            has_refused,
+            failure,
+        } = round;
+        for Problem { place, reason } in record.tell(problems) {
+            let note = format!("{place}: {reason}");
+            self.warn(&map, "DefaultNotApplied", &note).await;
+        }
+        if record != before && !self.record(&map, &record).await? {
+            return Ok(Next::After(Duration::ZERO));
+        }
+        match failure {
+            Some(error) => Err(error),
+            None if plan.is_waiting => Ok(Next::After(WAIT)),
+            None if has_refused => Ok(Next::After(TRY_AGAIN)),
+            None => Ok(Next::Slowly),
+        }
+    }
+
+    /// Carries out one write. One that fails does not hold up the others.
+    async fn carry_out(&self, step: &Step<'_>, map: &ConfigMap, round: &mut Round) {
+        let (key, document) = match step {
+            Step::Apply(key, document) => (key, document),
+            Step::Delete(key, found) => {
+                let deleted = apply::delete(&self.client, key, found).await;
+                round.failure = deleted.err().or(round.failure.take());
+                return;
+            }
+        };
+        match apply::apply(&self.client, key, &document.body).await {
+            Err(error) => round.failure = Some(error),
+            Ok(Applied::Refused(reason)) => {
+                round.has_refused = true;
+                let place = document.place.clone();
+                round.problems.push(Problem { place, reason });
+            }
+            Ok(applied) => {
+                round.record.apply(key, &document.hash);
+                if let Some(note) = applied.note(key, &document.place) {
+                    self.warn(map, "DefaultConflict", &note).await;
+                }
+            }
+        }
+    }
+
+    /// What is there of what documents are about, and of what carries our label.
+    async fn observe(
+        &self,
+        documents: &Documents,
+    ) -> Result<BTreeMap<OwnedKey, Found>, DefaultsError> {
+        let mut found = BTreeMap::new();
+        let ours = ListParams::default().labels(&format!("{LABEL}={}", self.label));
+        for kind in OwnedKind::all() {
+            for object in kind.everywhere(&self.client).list_metadata(&ours).await? {
+                let key = OwnedKey {
+                    kind,
+                    namespace: object.namespace(),
+                    name: object.name_any(),
+                };
+                found.insert(key, self.read(&object.metadata));
+            }
+        }
+        for key in documents.objects.keys() {
+            if found.contains_key(key) {
+                continue;
+            }
+            let api = key.api(&self.client);
+            if let Some(object) = api.get_metadata_opt(&key.name).await? {
+                found.insert(key.clone(), self.read(&object.metadata));
+            }
+        }
+        Ok(found)
+    }
+
+    fn read(&self, metadata: &ObjectMeta) -> Found {
+        let label = metadata.labels.as_ref().and_then(|all| all.get(LABEL));
+        // A copy of one of ours carries the label too; only what we applied ourselves says so in the server's books.
+        let mut managers = metadata.managed_fields.iter().flatten();
+        let is_made_by_us = managers.any(|one| {
+            one.manager.as_deref() == Some(MANAGER) && one.operation.as_deref() == Some("Apply")
+        });
+        Found {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            is_ours: label == Some(&self.label) && is_made_by_us,
+            is_going: metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    /// Writes the record, unless the ConfigMap has changed since it was read.
+    async fn record(&self, map: &ConfigMap, record: &Record) -> Result<bool, DefaultsError> {
+        let patch = Patch::Merge(json!({"metadata": {
+            "resourceVersion": map.metadata.resource_version,
+            "annotations": {RECORD: record.text()},
+        }}));
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let maps = self.config_maps();
+        let patched = maps.patch_metadata(&self.config_map, &params, &patch);
+        match patched.await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn warn(&self, map: &ConfigMap, reason: &str, note: &str) {
+        let story = Story {
+            about: ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("ConfigMap".to_owned()),
+                name: map.metadata.name.clone(),
+                namespace: map.metadata.namespace.clone(),
+                uid: map.metadata.uid.clone(),
+                ..ObjectReference::default()
+            },
+            reason,
+            note,
+            is_warning: true,
+            manager: MANAGER,
+        };
+        tell(&self.client, &story, self.clock.now()).await;
+    }
+
+    fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+}
+
+/// What fits into a label of a name that may be longer.
+fn label_value(config_map: &str) -> String {
+    if config_map.len() <= LABEL_MAX {
+        return config_map.to_owned();
+    }
+    spelled(config_map, 20)
+}
+
+#[cfg(test)]
+mod tests;

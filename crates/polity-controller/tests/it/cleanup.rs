@@ -1,0 +1,286 @@
+//! `--cleanup` (section 6): policies, then servers, then the controller; with one that runs and without.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use polity_api::policies::v1::{AdmissionPolicy, PolicyServer};
+use polity_controller::cleanup::{Cleanup, CleanupError};
+use polity_controller::install::{CLEANUP_ACCOUNT, CONTROLLER, Installation};
+use polity_controller::lifecycle::WebhookKind;
+use polity_runtime::Clock;
+use polity_testing::{FaultyClient, eventually, for_every_write};
+use serde_json::json;
+
+use crate::whole::Running;
+use crate::world::{NAMESPACE, World, clock, controller};
+
+const TEAM: &str = "team";
+
+/// A cleanup with the rights of its account.
+async fn cleanup(world: &World) -> Cleanup {
+    let user = format!("system:serviceaccount:{NAMESPACE}:{CLEANUP_ACCOUNT}");
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let client = world.server.client_as(&user, &groups).await;
+    with(client, Duration::from_mins(1))
+}
+
+fn with(client: Client, timeout: Duration) -> Cleanup {
+    Cleanup {
+        client,
+        clock: Clock::system(),
+        namespace: NAMESPACE.to_owned(),
+        deployment: CONTROLLER.to_owned(),
+        timeout,
+    }
+}
+
+/// The Deployment of a controller with so many ready replicas.
+async fn deploy(world: &World, n_ready: i32) {
+    let installation = Installation {
+        namespace: NAMESPACE.to_owned(),
+        image: "polity".to_owned(),
+        replicas: 1,
+    };
+    let manifests = installation.controller();
+    let deployment = manifests.iter().find(|one| one["kind"] == "Deployment");
+    world.add(deployment.unwrap()).await;
+    let status = json!({"status": {"replicas": 2, "readyReplicas": n_ready}});
+    let params = PatchParams::default();
+    let patch = Patch::Merge(status);
+    deployments(world)
+        .patch_status(CONTROLLER, &params, &patch)
+        .await
+        .unwrap();
+}
+
+fn deployments(world: &World) -> Api<Deployment> {
+    Api::namespaced(world.client.clone(), NAMESPACE)
+}
+
+async fn n_wanted(world: &World) -> Option<i32> {
+    let found = deployments(world).get_opt(CONTROLLER).await.unwrap();
+    found?.spec.replicas
+}
+
+/// A policy in a namespace of its own.
+async fn add_team_policy(world: &World) {
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": TEAM}})).unwrap();
+    let post = PostParams::default();
+    namespaces.create(&post, &namespace).await.unwrap();
+    world
+        .add(&json!({
+            "apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
+            "metadata": {"name": "t", "namespace": TEAM},
+            "spec": {
+                "module": "registry.example/policy:1", "mutating": false, "failurePolicy": "Ignore",
+                "rules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"], "operations": ["CREATE"],
+                }],
+            },
+        }))
+        .await;
+}
+
+/// The names of all that is ours and must go.
+async fn left(world: &World) -> Vec<String> {
+    let all = ListParams::default();
+    let mut left: Vec<String> = Vec::new();
+    let policies = world.policies().list(&all).await.unwrap();
+    left.extend(policies.iter().map(ResourceExt::name_any));
+    let policies: Api<AdmissionPolicy> = Api::all(world.client.clone());
+    let policies = policies.list(&all).await.unwrap();
+    left.extend(policies.iter().map(ResourceExt::name_any));
+    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    left.extend(
+        servers
+            .list(&all)
+            .await
+            .unwrap()
+            .iter()
+            .map(ResourceExt::name_any),
+    );
+    let revisions = world.revisions().list(&all).await.unwrap();
+    left.extend(revisions.iter().map(ResourceExt::name_any));
+    for kind in [WebhookKind::Validating, WebhookKind::Mutating] {
+        let hooks = world.hooks(kind).list(&all).await.unwrap();
+        left.extend(hooks.iter().map(ResourceExt::name_any));
+    }
+    left
+}
+
+/// A webhook configuration of somebody else, with the label that ours have.
+async fn add_foreign_webhook(world: &World) {
+    world
+        .add(&json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "foreign", "labels": {"app.kubernetes.io/part-of": "kubewarden"}},
+        }))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_controller_finalises_and_is_stopped_last() {
+    let world = World::start().await;
+    let running = Running::start(&world).await;
+    deploy(&world, 1).await;
+    add_foreign_webhook(&world).await;
+    world.add_policy("p").await;
+    add_team_policy(&world).await;
+    for name in ["p", "t"] {
+        eventually("it has a revision", || async {
+            world.line(name).await == "1 on"
+        })
+        .await;
+    }
+    world.load("p").await;
+    eventually("p is enforced", || async {
+        world.paths("p").await.len() == 1
+    })
+    .await;
+    cleanup(&world).await.run(|_| {}).await.unwrap();
+    assert_eq!(left(&world).await, ["foreign"]);
+    assert_eq!(n_wanted(&world).await, Some(0));
+    // Again, and there is nothing to do.
+    let counting = FaultyClient::new(world.client.clone());
+    let again = with(counting.client(), Duration::from_mins(1));
+    again.run(|_| {}).await.unwrap();
+    assert_eq!(counting.writes(), []);
+    running.stop().await;
+}
+
+/// What a controller left that is gone: an enforced policy with its finalizer, and webhooks for our own kinds that nobody
+/// answers.
+async fn abandon(world: &World, name: &str) {
+    let clock = clock();
+    let controller = controller(world.client.clone(), &clock);
+    let key = world.add_policy(name).await;
+    controller.reconcile(&key).await.unwrap();
+    world.load(name).await;
+    controller.reconcile(&key).await.unwrap();
+    assert_eq!(world.paths(name).await.len(), 1);
+    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": ["kubewarden.io/finalizer"]}}));
+    let params = PatchParams::default();
+    servers.patch("default", &params, &patch).await.unwrap();
+    let (mutating, validating) =
+        polity_controller::webhooks::configurations(NAMESPACE, "nobody", "");
+    for (kind, value) in [
+        ("Mutating", json!(mutating)),
+        ("Validating", json!(validating)),
+    ] {
+        let mut value = value;
+        value["apiVersion"] = json!("admissionregistration.k8s.io/v1");
+        value["kind"] = json!(format!("{kind}WebhookConfiguration"));
+        for hook in value["webhooks"].as_array_mut().unwrap() {
+            hook["clientConfig"]["caBundle"].take();
+        }
+        world.add(&value).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_controller_it_does_what_one_would() {
+    for n_deployed in [None, Some(0)] {
+        let world = World::start().await;
+        if let Some(n_ready) = n_deployed {
+            deploy(&world, n_ready).await;
+        }
+        let installation = Installation {
+            namespace: NAMESPACE.to_owned(),
+            image: "polity".to_owned(),
+            replicas: 1,
+        };
+        for manifest in installation.roles() {
+            world.add(&manifest).await;
+        }
+        abandon(&world, "p").await;
+        cleanup(&world).await.run(|_| {}).await.unwrap();
+        assert_eq!(left(&world).await, [""; 0], "{n_deployed:?}");
+        assert_eq!(n_wanted(&world).await, n_deployed, "{n_deployed:?}");
+    }
+}
+
+#[tokio::test]
+async fn killed_at_every_write_it_comes_to_the_same_end() {
+    let world = World::bare().await;
+    let n_cut_off = for_every_write(|point| {
+        let world = &world;
+        async move {
+            world.add_server(json!({})).await;
+            world.add_policy("p").await;
+            let finalizers = json!({"metadata": {"finalizers": ["kubewarden.io/finalizer"]}});
+            let patch = Patch::Merge(&finalizers);
+            let params = PatchParams::default();
+            world.policies().patch("p", &params, &patch).await.unwrap();
+            let servers: Api<PolicyServer> = Api::all(world.client.clone());
+            servers.patch("default", &params, &patch).await.unwrap();
+            let faulty = point.client(world.client.clone());
+            let dying = with(faulty.client(), Duration::from_mins(1));
+            tokio::select! {
+                () = faulty.struck() => {}
+                outcome = dying.run(|_| {}) => outcome.unwrap(),
+            }
+            let other = with(world.client.clone(), Duration::from_mins(1));
+            other.run(|_| {}).await.unwrap();
+            assert_eq!(left(world).await, [""; 0], "{point:?}");
+        }
+    })
+    .await;
+    assert!(n_cut_off >= 8, "{n_cut_off}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_deadline_it_says_what_is_left_and_why() {
+    let world = World::bare().await;
+    world.add_policy("held").await;
+    let patch =
+        json!({"metadata": {"finalizers": ["example.com/mine", "kubewarden.io/finalizer"]}});
+    let params = PatchParams::default();
+    let policies = world.policies();
+    policies
+        .patch("held", &params, &Patch::Merge(patch))
+        .await
+        .unwrap();
+    let clock = clock();
+    let cleanup = Cleanup {
+        clock: clock.clone(),
+        ..with(world.client.clone(), Duration::from_mins(5))
+    };
+    let mut told = Vec::new();
+    let passing = async {
+        loop {
+            clock.wait_for_sleepers(1).await;
+            clock.advance(Duration::from_secs(1));
+            // Whoever slept has its turn before time goes on.
+            tokio::task::yield_now().await;
+        }
+    };
+    let error = tokio::select! {
+        outcome = cleanup.run(|progress| told.push(progress.to_string())) => outcome,
+        () = passing => unreachable!("time passes until the end"),
+    };
+    let Err(CleanupError::Deadline { left, .. }) = error else {
+        panic!("{error:?}");
+    };
+    let left = left.to_string();
+    assert!(
+        left.contains("ClusterAdmissionPolicy held: being deleted since "),
+        "{left}"
+    );
+    assert!(
+        left.ends_with("waits for its finalizers example.com/mine"),
+        "{left}"
+    );
+    assert!(told.len() > 100, "{}", told.len());
+    assert_eq!(told[0], "1 of 1 policies left: ClusterAdmissionPolicy held");
+    let found = world.policies().get("held").await.unwrap();
+    assert_eq!(
+        found.finalizers(),
+        ["example.com/mine"],
+        "others' are not touched"
+    );
+}
