@@ -21,12 +21,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::hub::{Hub, NAMESPACE, SET};
-use crate::shown;
+use crate::{SETTLED_AFTER, shown};
 
 const N_REPLICAS: usize = 3;
 /// Requests that are under way at once. More than ever are, unless nobody keeps up; then fewer are sent.
 const MOST_UNDER_WAY: u32 = 4096;
-/// Before the first change and after the last.
+/// Before the first change.
 const UNDISTURBED: Duration = Duration::from_secs(3);
 
 /// Where the webhooks of the subjects point.
@@ -96,7 +96,8 @@ pub(crate) async fn measure(hub: &Hub, (pace, n_changes): (u32, usize)) -> Strea
         let spec = subject.spec(&module(subject), generation);
         changes.push(hub.change_to(subject.name, spec).await);
     }
-    hub.clock.sleep(UNDISTURBED).await;
+    // What was replaced is let go under the stream, too.
+    hub.clock.sleep(SETTLED_AFTER).await;
     stop.send_replace(true);
     let took = hub.clock.moment().since(began);
     stream.await.expect("the stream flows to its end");

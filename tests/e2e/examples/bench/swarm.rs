@@ -37,15 +37,17 @@ pub(crate) async fn measure(hub: &Hub, extent: &Extent, small: &mut Supply) -> S
         extent.idle
     );
     println!(
-        "| {n_replicas} | {n_policies} | {} | {n_missing} | {} | {} | {} | {} {} |\n\nOf these writes: {}.\n",
+        "| {n_replicas} | {n_policies} | {} | {n_missing} | {} | {} | {} | {} |\n\nOf these writes: {}.\n",
         shown(took),
         counted.requests(),
         counted.writes(),
         counted.conflicts(),
         idle.writes(),
-        idle.shown(),
         counted.shown(),
     );
+    if idle.writes() > 0 {
+        eprintln!("  written at rest: {}", idle.shown());
+    }
     hub.delete_all().await;
     Swarm {
         n_missing,
