@@ -192,6 +192,10 @@ variables! {
     REVISION_DRAIN_SECONDS = "POLITY_REVISION_DRAIN_SECONDS";
     /// How the ids of new policies are spelled: classic or dotted (`--unique-names`).
     UNIQUE_NAMES = "POLITY_UNIQUE_NAMES";
+    /// The ConfigMap with recommended policies (`--defaults-configmap-name`).
+    DEFAULTS_CONFIGMAP_NAME = "POLITY_DEFAULTS_CONFIGMAP_NAME";
+    /// The Deployment of the controller (`--controller-deployment-name`).
+    CONTROLLER_DEPLOYMENT_NAME = "POLITY_CONTROLLER_DEPLOYMENT_NAME";
     /// The storage class of caches that no policy server asks for (`--cache-storage-class`).
     CACHE_STORAGE_CLASS = "POLITY_CACHE_STORAGE_CLASS";
     /// How much is logged: a level, or filter directives (`--log-level`).

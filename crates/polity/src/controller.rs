@@ -148,7 +148,7 @@ struct PoliciesArgs {
     #[arg(long, env = env::UNIQUE_NAMES, value_name = "FORM", default_value = "classic", value_parser = unique_names)]
     unique_names: UniqueNames,
     /// Keep to the policies and policy servers in this ConfigMap, in the namespace of the policy servers
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, env = env::DEFAULTS_CONFIGMAP_NAME, value_name = "NAME")]
     defaults_configmap_name: Option<String>,
 }
 

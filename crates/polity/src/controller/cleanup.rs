@@ -5,16 +5,17 @@ use kube::Client;
 use polity_cli::exit::{Exit, Hinted};
 use polity_controller::cleanup::{Cleanup, CleanupError};
 use polity_runtime::args::HumanDuration;
-use polity_runtime::{Clock, Shutdown};
+use polity_runtime::{Clock, Shutdown, env};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Uninstall")]
 pub(super) struct CleanupArgs {
+    // No variable stands for it: nobody deletes everything because of an environment that was copied.
     /// Delete all policies and policy servers, stop the controller's Deployment, and end; for an uninstall job
     #[arg(long, requires = "controller_deployment_name")]
     pub(super) cleanup: bool,
     /// The Deployment of the controller, in the namespace of the policy servers
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, env = env::CONTROLLER_DEPLOYMENT_NAME, value_name = "NAME")]
     pub(super) controller_deployment_name: Option<String>,
     /// How long the cleanup may take before it says what is left, and why, and fails
     #[arg(
