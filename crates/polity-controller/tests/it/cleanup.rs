@@ -8,14 +8,14 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use polity_api::policies::v1::{AdmissionPolicy, PolicyServer};
 use polity_controller::cleanup::{Cleanup, CleanupError};
-use polity_controller::install::{CLEANUP_ACCOUNT, CONTROLLER, Installation};
+use polity_controller::install::{CLEANUP_ACCOUNT, CONTROLLER};
 use polity_controller::lifecycle::WebhookKind;
 use polity_runtime::Clock;
 use polity_testing::{FaultyClient, eventually, for_every_write};
 use serde_json::json;
 
 use crate::whole::Running;
-use crate::world::{NAMESPACE, World, clock, controller};
+use crate::world::{NAMESPACE, World, clock, controller, installation};
 
 const TEAM: &str = "team";
 
@@ -39,12 +39,7 @@ fn with(client: Client, timeout: Duration) -> Cleanup {
 
 /// The Deployment of a controller with so many ready replicas.
 async fn deploy(world: &World, n_ready: i32) {
-    let installation = Installation {
-        namespace: NAMESPACE.to_owned(),
-        image: "polity".to_owned(),
-        replicas: 1,
-    };
-    let manifests = installation.controller();
+    let manifests = installation().controller();
     let deployment = manifests.iter().find(|one| one["kind"] == "Deployment");
     world.add(deployment.unwrap()).await;
     let status = json!({"status": {"replicas": 2, "readyReplicas": n_ready}});
@@ -189,14 +184,7 @@ async fn without_a_controller_it_does_what_one_would() {
         if let Some(n_ready) = n_deployed {
             deploy(&world, n_ready).await;
         }
-        let installation = Installation {
-            namespace: NAMESPACE.to_owned(),
-            image: "polity".to_owned(),
-            replicas: 1,
-        };
-        for manifest in installation.roles() {
-            world.add(&manifest).await;
-        }
+        world.add_roles().await;
         abandon(&world, "p").await;
         cleanup(&world).await.run(|_| {}).await.unwrap();
         assert_eq!(left(&world).await, [""; 0], "{n_deployed:?}");

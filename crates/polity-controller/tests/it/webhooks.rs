@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::{ClusterAdmissionPolicy, PolicyRevision, PolicyServer};
-use polity_controller::install::Installation;
 use polity_controller::names::UniqueNames;
 use polity_controller::webhooks::{SERVICE, Webhooks};
 use polity_runtime::{Clock, Shutdown};
@@ -26,14 +25,7 @@ async fn serve(world: &World) -> (Shutdown, JoinHandle<()>) {
         unique_names: UniqueNames::Classic,
     };
     let bound = webhooks.bind().await.unwrap();
-    let installation = Installation {
-        namespace: NAMESPACE.to_owned(),
-        image: "polity".to_owned(),
-        replicas: 1,
-    };
-    for manifest in installation.roles() {
-        world.add(&manifest).await;
-    }
+    let installation = world.add_roles().await;
     world.add(&installation.webhook_service()).await;
     world
         .add(&installation.webhook_endpoints(bound.address()))

@@ -14,7 +14,6 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use polity_api::policies::v1::{ConditionStatus, Phase, PolicyServer, PolicyState, PolicyStatus};
 use polity_controller::Controller;
-use polity_controller::install::Installation;
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::eventually;
 use serde::de::DeserializeOwned;
@@ -37,14 +36,7 @@ impl Running {
 
     /// Does so, with recommended policies from a ConfigMap.
     pub(crate) async fn start_with_defaults(world: &World, config_map: Option<&str>) -> Self {
-        let installation = Installation {
-            namespace: NAMESPACE.to_owned(),
-            image: "polity".to_owned(),
-            replicas: 1,
-        };
-        for manifest in installation.roles() {
-            world.add(&manifest).await;
-        }
+        world.add_roles().await;
         let user = format!("system:serviceaccount:{NAMESPACE}:kubewarden-controller");
         let groups = ["system:serviceaccounts", "system:authenticated"];
         let controller = Controller {

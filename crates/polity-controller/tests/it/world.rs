@@ -14,6 +14,7 @@ use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::{
     ClusterAdmissionPolicy, Phase, PolicyRevision, PolicyServer, PolicyStatus,
 };
+use polity_controller::install::Installation;
 use polity_controller::lifecycle::{PolicyKind, Settings, WebhookKind};
 use polity_controller::names::UniqueNames;
 use polity_controller::objects::Setup;
@@ -81,6 +82,15 @@ impl World {
         });
         self.create_in::<PolicyServer>(Api::all(self.client.clone()), server)
             .await;
+    }
+
+    /// The accounts and rights of an installation.
+    pub(crate) async fn add_roles(&self) -> Installation {
+        let installation = installation();
+        for manifest in installation.roles() {
+            self.add(&manifest).await;
+        }
+        installation
     }
 
     /// Whatever a manifest says.
@@ -409,6 +419,15 @@ pub(crate) fn settings(drain: Duration, ca_bundle: String) -> Settings {
         history_limit: 10,
         unique_names: UniqueNames::Classic,
         ca_bundle,
+    }
+}
+
+/// What is installed here.
+pub(crate) fn installation() -> Installation {
+    Installation {
+        namespace: NAMESPACE.to_owned(),
+        image: "polity".to_owned(),
+        replicas: 1,
     }
 }
 
