@@ -54,9 +54,7 @@ pub(super) async fn run(
     match outcome.await {
         None => bail!("stopped before everything was gone; run it again to go on"),
         Some(Ok(())) => {
-            eprintln!(
-                "policies and policy servers are gone, and no controller is left to make them anew"
-            );
+            eprintln!("policies and policy servers are gone");
             Ok(Exit::Fine)
         }
         Some(Err(error @ CleanupError::Deadline { .. })) => {
