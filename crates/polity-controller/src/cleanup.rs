@@ -34,6 +34,7 @@ const MANAGER: &str = "polity/cleanup";
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often somebody who watches is told what is left.
 const TELL_EVERY: Duration = Duration::from_secs(2);
+
 /// Why something is left.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanupError {
@@ -70,6 +71,7 @@ impl Cleanup {
     pub async fn run(&self, mut tell: impl FnMut(&Progress)) -> Result<(), CleanupError> {
         let start = self.clock.moment();
         let (mut told_at, mut most) = (start, [0, 0]);
+        let mut before = None;
         loop {
             let mut refusals = BTreeMap::new();
             let observed = match Box::pin(self.observe()).await {
@@ -95,7 +97,7 @@ impl Cleanup {
             if now.since(start) >= self.timeout {
                 return Err(CleanupError::Deadline {
                     after: self.timeout,
-                    left: remains(&observed, refusals, &self.deployment),
+                    left: remains(&observed, &steps, refusals, &self.deployment),
                 });
             }
             if now.since(told_at) >= TELL_EVERY
@@ -104,9 +106,12 @@ impl Cleanup {
                 told_at = now;
                 tell(&progress);
             }
-            if steps.is_empty() || !refusals.is_empty() {
+            // What others hold is still there after it was deleted.
+            let is_stuck = steps.is_empty() || !refusals.is_empty();
+            if is_stuck || before.as_ref() == Some(&observed) {
                 self.clock.sleep(LOOK_EVERY).await;
             }
+            before = Some(observed);
         }
     }
 

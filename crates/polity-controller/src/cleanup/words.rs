@@ -75,9 +75,10 @@ pub(super) fn progress(observed: &Observed, stage: Stage, most: [usize; 2]) -> O
     (!left.is_empty()).then_some(Progress { what, n_all, left })
 }
 
-/// What is left and why, as far as was seen.
+/// What is left and why, as far as was seen; what was tried last tells the rest.
 pub(super) fn remains(
     observed: &Observed,
+    steps: &[Step<'_>],
     mut refusals: BTreeMap<String, String>,
     deployment: &str,
 ) -> Remains {
@@ -89,11 +90,17 @@ pub(super) fn remains(
             (name, why(left, refusal.as_deref()))
         })
         .collect();
-    lines.extend(refusals);
-    if lines.is_empty() {
-        let controller = format!("Deployment {deployment}");
-        lines.push((controller, "not scaled to zero yet".to_owned()));
+    for step in steps {
+        let still = match step {
+            Step::Delete(_) | Step::Release(..) => continue,
+            Step::DeleteWebhook(_) | Step::DeleteRevision(..) => "deleted, and still there",
+            Step::StopController => "not scaled to zero yet",
+        };
+        let name = subject(step, deployment);
+        let refusal = refusals.remove(&name);
+        lines.push((name, refusal.unwrap_or_else(|| still.to_owned())));
     }
+    lines.extend(refusals);
     Remains(lines)
 }
 
@@ -176,13 +183,16 @@ mod tests {
             ("PolicyRevision r".to_owned(), "no".to_owned()),
         ]);
         assert_eq!(
-            remains(&observed, refusals, "c").to_string(),
+            remains(&observed, &[], refusals, "c").to_string(),
             "  AdmissionPolicy team/denied: not deleted yet: admission webhook said no
   AdmissionPolicy team/held: being deleted since 2026-11-16T12:00:00Z, and waits for its finalizers a/b, c/d
   AdmissionPolicy team/going: being deleted since 2026-11-16T12:00:00Z
   PolicyRevision r: no"
         );
-        let nothing = remains(&Observed::default(), BTreeMap::new(), "c").to_string();
-        assert_eq!(nothing, "  Deployment c: not scaled to zero yet");
+        let steps = [Step::DeleteRevision("r", "uid"), Step::StopController];
+        assert_eq!(
+            remains(&Observed::default(), &steps, BTreeMap::new(), "c").to_string(),
+            "  PolicyRevision r: deleted, and still there\n  Deployment c: not scaled to zero yet"
+        );
     }
 }

@@ -221,18 +221,8 @@ async fn killed_at_every_write_it_comes_to_the_same_end() {
     assert!(n_cut_off >= 8, "{n_cut_off}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn after_the_deadline_it_says_what_is_left_and_why() {
-    let world = World::bare().await;
-    world.add_policy("held").await;
-    let patch =
-        json!({"metadata": {"finalizers": ["example.com/mine", "kubewarden.io/finalizer"]}});
-    let params = PatchParams::default();
-    let policies = world.policies();
-    policies
-        .patch("held", &params, &Patch::Merge(patch))
-        .await
-        .unwrap();
+/// Lets a cleanup run while time passes: what it says is left, and what it told on the way.
+async fn until_the_deadline(world: &World) -> (String, Vec<String>) {
     let clock = clock();
     let cleanup = Cleanup {
         clock: clock.clone(),
@@ -247,14 +237,33 @@ async fn after_the_deadline_it_says_what_is_left_and_why() {
             tokio::task::yield_now().await;
         }
     };
-    let error = tokio::select! {
-        outcome = cleanup.run(|progress| told.push(progress.to_string())) => outcome,
-        () = passing => unreachable!("time passes until the end"),
+    let running = async {
+        tokio::select! {
+            outcome = cleanup.run(|progress| told.push(progress.to_string())) => outcome,
+            () = passing => unreachable!("time passes until the end"),
+        }
     };
-    let Err(CleanupError::Deadline { left, .. }) = error else {
-        panic!("{error:?}");
+    // Who never sleeps never comes to the deadline.
+    let outcome = tokio::time::timeout(Duration::from_mins(1), running).await;
+    let Ok(Err(CleanupError::Deadline { left, .. })) = outcome else {
+        panic!("{outcome:?}");
     };
-    let left = left.to_string();
+    (left.to_string(), told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_deadline_it_says_what_is_left_and_why() {
+    let world = World::bare().await;
+    world.add_policy("held").await;
+    let patch =
+        json!({"metadata": {"finalizers": ["example.com/mine", "kubewarden.io/finalizer"]}});
+    let params = PatchParams::default();
+    let policies = world.policies();
+    policies
+        .patch("held", &params, &Patch::Merge(patch))
+        .await
+        .unwrap();
+    let (left, told) = until_the_deadline(&world).await;
     assert!(
         left.contains("ClusterAdmissionPolicy held: being deleted since "),
         "{left}"
@@ -271,4 +280,28 @@ async fn after_the_deadline_it_says_what_is_left_and_why() {
         ["example.com/mine"],
         "others' are not touched"
     );
+}
+
+#[tokio::test]
+async fn what_others_hold_is_named_and_asked_for_now_and_then() {
+    let world = World::bare().await;
+    abandon_revision(&world).await;
+    let (left, told) = until_the_deadline(&world).await;
+    assert_eq!(left, "  PolicyRevision held: deleted, and still there");
+    assert_eq!(told, [""; 0]);
+}
+
+/// A revision without its policy, which somebody else holds.
+async fn abandon_revision(world: &World) {
+    let revision = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyRevision",
+        "metadata": {"name": "held", "namespace": NAMESPACE, "finalizers": ["example.com/mine"]},
+        "spec": {
+            "objectReference": {
+                "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy", "name": "p", "uid": "u",
+            },
+            "policyGeneration": 1, "enabled": false, "data": {"spec": {}},
+        },
+    });
+    world.add(&revision).await;
 }
