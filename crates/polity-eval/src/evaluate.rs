@@ -34,6 +34,8 @@ pub struct Environment {
     pub timeouts: bool,
     /// Requests for this namespace are let through unseen.
     pub always_accept_namespace: Option<String>,
+    /// Called by an evaluation that takes long, on its thread: whoever lent it can see to what else waits there.
+    pub on_long_run: fn(),
 }
 
 impl Environment {
@@ -45,6 +47,7 @@ impl Environment {
             default_timeout: Some(Duration::from_secs(2)),
             timeouts: true,
             always_accept_namespace: None,
+            on_long_run: || {},
         }
     }
 

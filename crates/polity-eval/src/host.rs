@@ -52,6 +52,7 @@ pub(crate) struct PolicyHost {
     grants: Arc<Grants>,
     services: Arc<dyn Services>,
     cache: Arc<GuestCache>,
+    on_long_run: fn(),
 }
 
 impl PolicyHost {
@@ -63,6 +64,7 @@ impl PolicyHost {
             grants: guest.grants.clone(),
             services: environment.services.clone(),
             cache: environment.cache.clone(),
+            on_long_run: environment.on_long_run,
         }
     }
 
@@ -175,6 +177,10 @@ impl Host for PolicyHost {
 
     fn print(&mut self, stream: Stream, text: &str) {
         log::printed(&self.policy, &self.request_uid, stream, text);
+    }
+
+    fn still_running(&mut self) {
+        (self.on_long_run)();
     }
 }
 

@@ -24,8 +24,8 @@ use crate::{
 /// How long an epoch is: how late after its deadline a guest may be stopped.
 const TICK: Duration = Duration::from_millis(10);
 
-/// With no limit on time, look again after this many ticks.
-const TICKS_WITHOUT_LIMIT: u64 = 100_000;
+/// How many epochs a guest may see before its host is told that it still runs.
+const SHORT_RUN: u64 = 2;
 
 /// How an engine is made.
 #[derive(Debug, Clone)]
@@ -127,14 +127,16 @@ impl Engine {
     pub(crate) fn store(&self, host: Box<dyn Host>, deadline: Deadline) -> Store<Guest> {
         let mut store = Store::new(&self.0.engine, Guest::new(host, deadline, self.0.limits));
         store.limiter(|guest| &mut guest.meter);
-        store.set_epoch_deadline(ticks(deadline));
+        let mut pause = SHORT_RUN;
+        store.set_epoch_deadline(ticks(deadline).min(pause));
         // Epochs only say when to look at the clock: the tick may come early or late.
-        store.epoch_deadline_callback(move |_| {
+        store.epoch_deadline_callback(move |mut guest| {
             if deadline.is_past() {
-                Err(Stop::Deadline.into())
-            } else {
-                Ok(UpdateDeadline::Continue(ticks(deadline)))
+                return Err(Stop::Deadline.into());
             }
+            guest.data_mut().host.still_running();
+            pause = pause.saturating_mul(2);
+            Ok(UpdateDeadline::Continue(ticks(deadline).min(pause)))
         });
         store
     }
@@ -213,14 +215,10 @@ fn tick(engine: EngineWeak) -> Result<(), EngineError> {
         .map_err(EngineError::Ticker)
 }
 
-/// How many epochs to let pass before looking at the clock.
+/// How many epochs pass before a deadline does.
 fn ticks(deadline: Deadline) -> u64 {
-    match deadline.remaining() {
-        Some(left) => {
-            u64::try_from(left.as_nanos() / TICK.as_nanos()).unwrap_or(TICKS_WITHOUT_LIMIT) + 1
-        }
-        None => TICKS_WITHOUT_LIMIT,
-    }
+    let left = deadline.remaining().unwrap_or(Duration::MAX);
+    u64::try_from(left.as_nanos() / TICK.as_nanos()).map_or(u64::MAX, |ticks| ticks + 1)
 }
 
 /// Everything that compiled code depends on: the compiler's version, its settings, the processor.

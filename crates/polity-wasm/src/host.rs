@@ -79,6 +79,10 @@ pub trait Host: Send {
 
     /// Takes a line that the guest printed, already within its log budget.
     fn print(&mut self, stream: Stream, text: &str);
+
+    /// The guest did not end within some milliseconds and goes on running. Called on its thread, less and less often
+    /// the longer it takes.
+    fn still_running(&mut self) {}
 }
 
 /// A host that grants nothing and ignores what is printed.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use wasmtime::{Caller, FuncType, Linker, Val, ValType};
 
 use crate::{
-    clock,
+    Host, clock,
     guest::{Guest, Stop},
     memory::{self, read_u32, read_u64},
 };
@@ -30,6 +30,9 @@ mod errno {
 
 /// More buffers in one call than any guest uses; each costs a look at memory.
 const MAX_BUFFERS: i32 = 1024;
+
+/// How long a guest sleeps before its host hears of it.
+const FIRST_SLEEP: Duration = Duration::from_millis(5);
 
 /// How many random bytes are made between two looks at the clock.
 const RANDOM_CHUNK: usize = 64 << 10;
@@ -363,13 +366,10 @@ fn poll_oneoff(
         .map(|subscription| subscription.wait)
         .min()
         .unwrap_or_default();
-    if let Some(left) = guest.bounds.deadline.remaining() {
-        std::thread::sleep(wait.min(left));
-        if guest.bounds.deadline.is_past() {
-            return Err(Stop::Deadline.into());
-        }
-    } else {
-        std::thread::sleep(wait);
+    let left = guest.bounds.deadline.remaining().unwrap_or(Duration::MAX);
+    sleep(&mut *guest.host, wait.min(left));
+    if guest.bounds.deadline.is_past() {
+        return Err(Stop::Deadline.into());
     }
     let mut n_events: u32 = 0;
     for due in waits
@@ -387,6 +387,18 @@ fn poll_oneoff(
         result,
         &n_events.to_le_bytes(),
     )))
+}
+
+/// Sleeps in longer and longer steps, between which the host hears of it.
+fn sleep(host: &mut dyn Host, mut left: Duration) {
+    let mut step = FIRST_SLEEP;
+    while left > step {
+        std::thread::sleep(step);
+        host.still_running();
+        left -= step;
+        step *= 2;
+    }
+    std::thread::sleep(left);
 }
 
 /// One thing that a guest waits for.

@@ -29,6 +29,11 @@ fn outcome(module: &Module) -> Result<String, RunError> {
 
 const SOON: Duration = Duration::from_millis(50);
 
+/// One subscription of all zeros waits on the clock; its timeout is an hour.
+const SLEEP_FOR_AN_HOUR: &str = "(i64.store (i32.const 24) (i64.const 3600000000000))
+    (drop (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))
+    (i32.const 1)";
+
 #[test]
 fn an_endless_loop_ends_at_the_deadline() {
     for module in [
@@ -48,15 +53,26 @@ fn an_endless_loop_ends_at_the_deadline() {
 
 #[test]
 fn a_sleeper_wakes_at_the_deadline() {
-    // One subscription of all zeros waits on the clock; its timeout is an hour.
-    let module = wapc(&format!(
-        "({GUEST_CALL}
-          (i64.store (i32.const 24) (i64.const 3600000000000))
-          (drop (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))
-          (i32.const 1))"
-    ));
-    let outcome = run_within(&module, "", Deadline::after(SOON)).0;
+    let outcome = run_within(&hostile(SLEEP_FOR_AN_HOUR), "", Deadline::after(SOON)).0;
     assert_eq!(outcome, Err(RunError::Deadline { limit: SOON }));
+}
+
+/// Twenty milliseconds pass before it does, then twice as long and so on: a host is told, not pestered.
+#[test]
+fn a_host_hears_of_a_guest_that_takes_long() {
+    let limit = Duration::from_millis(500);
+    for module in [
+        hostile("(loop $l (br $l)) (i32.const 1)"),
+        hostile(SLEEP_FOR_AN_HOUR),
+    ] {
+        let (outcome, heard) = run_within(&module, "", Deadline::after(limit));
+        assert_eq!(outcome, Err(RunError::Deadline { limit }));
+        assert!(
+            (1..20).contains(&heard.n_still_running),
+            "{}",
+            heard.n_still_running
+        );
+    }
 }
 
 #[test]

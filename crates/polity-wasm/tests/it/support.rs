@@ -87,6 +87,8 @@ pub(crate) fn compile(text: &str, mode: ExecutionMode) -> Module {
 pub(crate) struct Heard {
     pub(crate) calls: Vec<String>,
     pub(crate) printed: Vec<(Stream, String)>,
+    /// How often it heard that the guest still runs.
+    pub(crate) n_still_running: usize,
 }
 
 /// Answers calls to `echo` with their payload and refuses all others.
@@ -118,6 +120,10 @@ impl Host for Echo {
             .unwrap()
             .printed
             .push((stream, text.to_owned()));
+    }
+
+    fn still_running(&mut self) {
+        self.0.lock().unwrap().n_still_running += 1;
     }
 }
 
