@@ -116,11 +116,26 @@ impl Payload<'_> {
             settings: &'a RawValue,
         }
         let settings = settings.as_raw();
-        let bytes = match self {
-            Self::Admission(request) => serde_json::to_vec(&WithSettings { request, settings }),
-            Self::Raw(request) => serde_json::to_vec(&WithSettings { request, settings }),
+        let mut bytes = Vec::with_capacity(self.size_hint() + settings.get().len());
+        let written = match self {
+            Self::Admission(request) => {
+                serde_json::to_writer(&mut bytes, &WithSettings { request, settings })
+            }
+            Self::Raw(request) => {
+                serde_json::to_writer(&mut bytes, &WithSettings { request, settings })
+            }
         };
-        bytes.expect("what was read can be written")
+        written.expect("what was read can be written");
+        bytes
+    }
+
+    /// About as many bytes as it takes: what is large in a request is text already.
+    fn size_hint(self) -> usize {
+        let length = |text: Option<&RawValue>| text.map_or(0, |text| text.get().len());
+        1024 + match self {
+            Self::Raw(request) => request.get().len(),
+            Self::Admission(request) => length(request.object) + length(request.old_object),
+        }
     }
 }
 
