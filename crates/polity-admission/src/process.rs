@@ -21,10 +21,11 @@ use crate::turnstile::off_the_worker;
 /// How long requests in flight may take after the server stopped listening.
 pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 
-/// How many threads the runtime of a server needs. Evaluations run on them, so there are two more than
-/// evaluations: whatever guests do, connections are served.
+/// How many threads the runtime of a server needs. Evaluations run on them, one for each: more threads would only
+/// find every place taken and wake each other. A guest that takes long gives its thread's other work away, so
+/// connections are served whatever guests do.
 pub fn runtime_threads(workers: usize) -> usize {
-    workers + 2
+    workers.max(2)
 }
 
 /// Where modules come from and are kept.

@@ -3,6 +3,7 @@
 //! A request is evaluated on the thread that serves its connection: handing it to another thread and
 //! the answer back would cost more than a small guest. So a place is a right to run, not a thread.
 //! Whoever leaves hands its place to the next in the queue, whose task then runs on the same thread.
+//! A guest that turns out to take long keeps the thread, and another thread takes over the connections.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -189,6 +190,15 @@ impl Drop for Place<'_> {
             .queue(|queue| queue.give_up(self.policy, self.ticket));
         drop(grant);
     }
+}
+
+/// How long a thread is given to take up what another one leaves.
+const TAKING_OVER: Duration = Duration::from_millis(1);
+
+/// Leaves what else waits for this thread to another one, for good: what runs here goes on as before, without holding
+/// anybody up. Where nobody takes over in time nothing has changed, and it can be tried again.
+pub(crate) fn leave_the_worker() {
+    off_the_worker(|| std::thread::sleep(TAKING_OVER));
 }
 
 /// Runs what may block for long, without holding up what else waits for this thread.

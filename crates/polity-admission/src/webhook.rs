@@ -34,7 +34,7 @@ use crate::route::{Asked, Route};
 use crate::span;
 use crate::table::{Generation, NotServed, PolicyTable, Served};
 use crate::time_limit;
-use crate::turnstile::Turnstile;
+use crate::turnstile::{Turnstile, leave_the_worker};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -110,7 +110,10 @@ impl Webhook {
             clock,
         } = options;
         Self(Arc::new(Inner {
-            environment,
+            environment: Environment {
+                on_long_run: leave_the_worker,
+                ..environment
+            },
             table,
             turnstile: Turnstile::new(limits.queue, clock.clone()),
             bodies: BodyBudget::new(limits.body, limits.bodies),

@@ -8,10 +8,18 @@ use crate::support::{Running, Server, answering, review, wapc};
 
 const QUICK: &str = r#"{"accepted":true}"#;
 
+/// Accepts, but for a request whose uid begins with an exclamation mark: that one never ends.
+const MOODY: &str = r#"(data (i32.const 0) "{\"accepted\":true}")
+    (func $validate
+      (call $request (i32.const 70000) (i32.const 80000))
+      (if (i32.eq (i32.load8_u (i32.const 80019)) (i32.const 33)) (then (loop $l (br $l))))
+      (call $response (i32.const 0) (i32.const 17)))"#;
+
 fn server(places: usize, waiting: usize, waiting_per_policy: usize) -> Running {
     let mut server = Server::new(
-        "noisy: {module: endless}\nquick: {module: quick}",
+        "noisy: {module: endless}\nquick: {module: quick}\nmoody: {module: moody, timeoutEvalSeconds: 1}",
         &[
+            ("moody", &wapc(MOODY)),
             ("endless", &wapc("(func $validate (loop $l (br $l)))")),
             ("quick", &answering(QUICK)),
         ],
@@ -107,6 +115,27 @@ async fn a_noisy_policy_does_not_starve_the_others() {
         "quick requests waited for the noisy ones"
     );
     assert_eq!(noisy.await.unwrap(), [200; 4]);
+}
+
+/// The only thread there is runs a policy that was always quick and now does not end: another thread takes over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_quick_policy_that_takes_long_for_once_holds_up_nobody() {
+    let server = server(2, 8, 8);
+    assert_eq!(statuses(&server, "/validate/moody", 1).await, [200]);
+    assert_eq!(statuses(&server, "/validate/moody", 1).await, [200]);
+    let endless = tokio::spawn({
+        let server = server.clone();
+        let body = review("").replace("u-1", "!");
+        async move { server.post("/validate/moody", body).await.response() }
+    });
+    until_running(&server).await;
+    assert_eq!(statuses(&server, "/validate/quick", 4).await, [200; 4]);
+    assert!(!endless.is_finished(), "quick requests waited for it");
+    let response = endless.await.unwrap();
+    assert!(
+        response.contains("exceeded the allowed execution time"),
+        "{response}"
+    );
 }
 
 /// Waits until somebody has come through the queue: the metric counts those who started.
