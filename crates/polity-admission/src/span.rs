@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use polity_eval::Evaluation;
-use tracing::field::{Empty, display};
-use tracing::{Span, info, info_span};
+use tracing::field::Empty;
+use tracing::{Span, info, info_span, record_all};
 
 use crate::route::Asked;
 use crate::webhook::Review;
@@ -17,19 +17,19 @@ pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_
         ($name:literal, $request:expr) => {
             info_span!(
                 $name,
-                request_uid = %$request.uid,
+                request_uid = &*$request.uid,
                 host,
                 policy_id,
                 name = $request.name.as_deref(),
                 namespace = $request.namespace.as_deref(),
-                operation = %$request.operation,
+                operation = &*$request.operation,
                 subresource = $request.sub_resource.as_deref(),
-                kind_group = %$request.kind.group,
-                kind_version = %$request.kind.version,
-                kind = %$request.kind.kind,
-                resource_group = %$request.resource.group,
-                resource_version = %$request.resource.version,
-                resource = %$request.resource.resource,
+                kind_group = &*$request.kind.group,
+                kind_version = &*$request.kind.version,
+                kind = &*$request.kind.kind,
+                resource_group = &*$request.resource.group,
+                resource_version = &*$request.resource.version,
+                resource = &*$request.resource.resource,
                 allowed = Empty,
                 mutated = Empty,
                 response_code = Empty,
@@ -40,7 +40,7 @@ pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_
     match (review, asked) {
         (Review::Raw(review), _) => info_span!(
             "validation_raw",
-            request_uid = %review.uid(),
+            request_uid = &*review.uid(),
             host,
             policy_id,
             allowed = Empty,
@@ -58,14 +58,13 @@ pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_
 /// Says in the span, and in a line of the log, how it went.
 pub(crate) fn close(span: &Span, evaluation: &Evaluation, took: Duration, request_id: &str) {
     let response = &evaluation.response;
-    span.record("allowed", response.allowed);
-    span.record("mutated", evaluation.mutated);
-    if let Some(code) = evaluation.error_code {
-        span.record("response_code", code);
-    }
-    if let Some(message) = response.message() {
-        span.record("response_message", display(message));
-    }
+    record_all!(
+        span,
+        allowed = response.allowed,
+        mutated = evaluation.mutated,
+        response_code = evaluation.error_code,
+        response_message = response.message(),
+    );
     let took_ms = took.as_micros() as f64 / 1e3;
-    span.in_scope(|| info!(request_id, took_ms, "request judged"));
+    info!(parent: span, request_id, took_ms, "request judged");
 }

@@ -23,7 +23,7 @@ use polity_eval::{
 };
 use polity_runtime::{Clock, env};
 use tower::Service;
-use tracing::{Instrument as _, error};
+use tracing::{Span, error};
 
 use crate::body::BodyBudget;
 use crate::fair::FairLimits;
@@ -173,8 +173,7 @@ impl Inner {
         let span = span::open(route.asked, &self.host, &served.id, &review);
         let started = self.clock.moment();
         let evaluation = self
-            .evaluate(&served, route.asked, &review, deadline)
-            .instrument(span.clone())
+            .evaluate(&served, route.asked, &review, deadline, &span)
             .await?;
         let took = self.clock.moment().since(started);
 
@@ -208,6 +207,7 @@ impl Inner {
         asked: Asked,
         review: &Review<'_>,
         deadline: Deadline,
+        span: &Span,
     ) -> Result<Evaluation, Refusal> {
         if self.is_always_accepted(review) {
             return Ok(unjudged(AdmissionResponse::allow(&review.uid())));
@@ -222,14 +222,14 @@ impl Inner {
         let pass = self.turnstile.enter(&served.lane, deadline).await;
         let pass = pass.map_err(Refusal::Shed)?;
         self.metrics.waited(self.clock.moment().since(before));
-        let outcome = pass.run(|| {
+        let evaluate = || {
             // A fault of ours must not take the connection's other requests with it.
             catch_unwind(AssertUnwindSafe(|| {
                 run(policy, &self.environment, asked, review, deadline)
             }))
-        });
-        outcome.map_err(|_| {
-            error!(policy_id = %served.id, request_uid = %review.uid(), "evaluation panicked");
+        };
+        span.in_scope(|| pass.run(evaluate)).map_err(|_| {
+            error!(parent: span, policy_id = %served.id, request_uid = %review.uid(), "evaluation panicked");
             Refusal::Fault
         })
     }
