@@ -134,13 +134,26 @@ pub enum LogError {
 /// Logging that was set up. [Finished](Self::finish), it leaves nothing undelivered.
 #[derive(Debug)]
 #[must_use = "spans that were not pushed yet are lost without a finish"]
-pub struct Logging(Option<SdkTracerProvider>);
+pub struct Logging {
+    traces: Option<SdkTracerProvider>,
+    /// Writes the lines that still wait when it is dropped.
+    _lines: Option<LastLines>,
+}
+
+#[derive(Debug)]
+struct LastLines(Lines);
+
+impl Drop for LastLines {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
 
 impl Logging {
     /// Pushes the spans that were not pushed yet. Blocks while the collector takes them, and needs the runtime that
     /// it was set up in.
     pub fn finish(self) {
-        if let Some(Err(error)) = self.0.map(|provider| provider.shutdown()) {
+        if let Some(Err(error)) = self.traces.map(|provider| provider.shutdown()) {
             tracing::warn!(%error, "the last traces were not delivered");
         }
     }
@@ -155,15 +168,19 @@ impl LogArgs {
             LogFormat::Otlp => Some(telemetry::traces(service)?),
             LogFormat::Text | LogFormat::Json => None,
         };
-        let subscriber = match Lines::to(std::io::stderr()) {
-            Ok(lines) => self.subscriber(provider.as_ref(), colours, lines),
-            // As many open files as there may be: there are still words for what follows from that.
-            Err(_) => self.subscriber(provider.as_ref(), colours, std::io::stderr),
+        // Without one: as many open files as there may be, and there are still words for what follows from that.
+        let lines = Lines::to(std::io::stderr()).ok();
+        let subscriber = match &lines {
+            Some(lines) => self.subscriber(provider.as_ref(), colours, lines.clone()),
+            None => self.subscriber(provider.as_ref(), colours, std::io::stderr),
         };
         subscriber
             .try_init()
             .map_err(LogError::AlreadyInitialised)?;
-        Ok(Logging(provider))
+        Ok(Logging {
+            traces: provider,
+            _lines: lines.map(LastLines),
+        })
     }
 
     fn subscriber<W>(

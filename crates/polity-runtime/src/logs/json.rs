@@ -204,7 +204,8 @@ impl<W: Write> Visit for Members<'_, W> {
 
 /// `r#type` is the name `type`.
 fn name(field: &Field) -> &'static str {
-    field.name().trim_start_matches("r#")
+    let name = field.name();
+    name.strip_prefix("r#").unwrap_or(name)
 }
 
 fn quote(writer: &mut impl Write, text: &str) -> fmt::Result {
@@ -219,7 +220,11 @@ struct Escaped<'a, W>(&'a mut W);
 impl<W: Write> Write for Escaped<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
+        // What is escaped is ASCII, so no byte of a longer character is taken for it.
+        while let Some(at) = rest
+            .bytes()
+            .position(|byte| byte < b' ' || byte == b'"' || byte == b'\\')
+        {
             self.0.write_str(&rest[..at])?;
             match rest.as_bytes()[at] {
                 b'"' => self.0.write_str("\\\"")?,
