@@ -3,45 +3,55 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polity_eval::{Deadline, Engine, EngineOptions};
+use polity_eval::{Deadline, Engine, EngineOptions, Module};
 use polity_wasm::{NoHost, Operation};
 
 use crate::{load, now, usage};
 
-/// CPU time of one evaluation.
-pub(crate) fn bare(wasm: &[u8], each: Duration) -> Duration {
-    let engine = Engine::new(&EngineOptions::default()).expect("an engine");
-    let module = engine.compile(wasm, None).expect("a policy");
-    let payload = load::payload();
-    let run = || {
-        let deadline = Deadline::after(Duration::from_secs(2));
-        let answer = module.run(
-            Operation::Validate,
-            payload.clone(),
-            deadline,
-            Box::new(NoHost),
-        );
-        assert!(!answer.expect("an answer").is_empty());
-    };
-    let run_until = |until: Instant| {
+/// A guest that is called in a bare loop.
+pub(crate) struct Bare {
+    module: Module,
+    payload: Vec<u8>,
+}
+
+impl Bare {
+    pub(crate) fn new(wasm: &[u8]) -> Self {
+        let engine = Engine::new(&EngineOptions::default()).expect("an engine");
+        Self {
+            module: engine.compile(wasm, None).expect("a policy"),
+            payload: load::payload(),
+        }
+    }
+
+    /// CPU time of one evaluation.
+    pub(crate) fn measure(&self, each: Duration) -> Duration {
+        self.run_until(now() + each / 4);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let (before, until) = (usage::own(), now() + each);
+        let n: u32 = thread::scope(|scope| {
+            let threads: Vec<_> = (0..cores)
+                .map(|_| scope.spawn(|| self.run_until(until)))
+                .collect();
+            let counts = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a guest that ran"));
+            counts.sum()
+        });
+        usage::own().saturating_sub(before) / n
+    }
+
+    fn run_until(&self, until: Instant) -> u32 {
         let mut n = 0;
         while now() < until {
-            run();
+            let answer = self.module.run(
+                Operation::Validate,
+                self.payload.clone(),
+                Deadline::after(Duration::from_secs(2)),
+                Box::new(NoHost),
+            );
+            assert!(!answer.expect("an answer").is_empty());
             n += 1;
         }
         n
-    };
-    run_until(now() + each / 4);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let (before, until) = (usage::own(), now() + each);
-    let n: u32 = thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores)
-            .map(|_| scope.spawn(|| run_until(until)))
-            .collect();
-        let counts = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("a guest that ran"));
-        counts.sum()
-    });
-    usage::own().saturating_sub(before) / n
+    }
 }

@@ -11,13 +11,16 @@ mod guest;
 mod load;
 mod roles;
 mod servers;
+mod turns;
 mod usage;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use guest::Bare;
 use load::{Load, Outcome};
 use servers::{Kind, Running, Scene};
+use turns::{Servers, median};
 
 /// What a policy costs: a small guest that looks at one field, and one that reads every container.
 const GUESTS: [(&str, &str); 2] = [
@@ -28,7 +31,7 @@ const CONNECTIONS: [usize; 3] = [1, 8, 32];
 /// The level with one line for each request, and the one without.
 const LOGGED: &str = "info";
 const QUIET: &str = "error";
-/// How often the two are measured in turn: the machine's mood changes from second to second.
+/// How often things that are compared are measured in turn: the machine's mood changes from second to second.
 const TURNS: usize = 7;
 
 fn main() {
@@ -37,31 +40,20 @@ fn main() {
         ["serve", scene, level] => roles::serve(&PathBuf::from(scene), level),
         ["echo", scene] => roles::echo(&PathBuf::from(scene)),
         ["lines"] => lines(Duration::from_secs(2)),
-        ["quick"] => quick(Duration::from_secs(3)),
+        ["quick"] => quick(Duration::from_secs(1)),
         [seconds] => measure(Duration::from_secs_f64(seconds.parse().expect("seconds"))),
-        _ => measure(Duration::from_secs(2)),
+        _ => measure(Duration::from_secs(1)),
     }
 }
 
 /// One line for each thing that matters most, for whoever tunes.
 fn quick(each: Duration) {
     for (name, module) in GUESTS {
-        let guest = guest::bare(&servers::module(module), each);
+        let guest = Bare::new(&servers::module(module));
         let scene = Scene::new(module, 1, true);
-        let echo = run(&scene, Kind::Echo, 8, each);
-        let ours = run(&scene, Kind::Ours(LOGGED), 8, each);
-        let limit = limit(&echo, guest);
-        println!(
-            "{name}: guest {:.0} µs, echo {:.0}/s {:.0} µs, ours {:.0}/s ({:.0} µs server, {:.0} µs client), p99 {:.1} ms, {:.0}% of {limit:.0}",
-            guest.as_secs_f64() * 1e6,
-            echo.rate(),
-            echo.cpu_us(),
-            ours.rate(),
-            ours.server_us(),
-            ours.client_us(),
-            ours.p99_ms(),
-            100.0 * ours.rate() / limit,
-        );
+        let mut servers = Servers::start(&scene);
+        let turns = servers.take_turns(&guest, &scene, 8, each);
+        println!("{name}: {}", turns.line());
     }
 }
 
@@ -88,56 +80,41 @@ fn lines(each: Duration) {
             runs.push(drive(server, &scene, 8, each));
         }
     }
-    let [logged, quiet] = runs.map(|runs| {
-        (
-            median(&runs, Outcome::rate),
-            median(&runs, Outcome::server_us),
-        )
-    });
-    println!(
-        "### A log line for each request, {}, HTTPS, 8 connections, median of {TURNS}\n\n| log lines | requests/s | CPU each |\n|---|---|---|\n| yes | {:.0} | {:.0} µs |\n| no | {:.0} | {:.0} µs |\n",
-        GUESTS[0].0, logged.0, logged.1, quiet.0, quiet.1,
+    let [logged, quiet] = runs;
+    // Of neighbours: what both were measured in was the same weather.
+    let cost = median(
+        logged
+            .iter()
+            .zip(&quiet)
+            .map(|(logged, quiet)| 100.0 * (1.0 - logged.rate() / quiet.rate())),
     );
-}
-
-fn median(runs: &[Outcome], of: fn(&Outcome) -> f64) -> f64 {
-    let mut figures: Vec<f64> = runs.iter().map(of).collect();
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+    println!(
+        "### A log line for each request, {}, HTTPS, 8 connections, median of {TURNS}\n\n| log lines | requests/s | CPU each |\n|---|---|---|",
+        GUESTS[0].0
+    );
+    for (name, runs) in [("yes", logged), ("no", quiet)] {
+        println!(
+            "| {name} | {:.0} | {:.0} µs |",
+            median(runs.iter().map(Outcome::rate)),
+            median(runs.iter().map(Outcome::server_us)),
+        );
+    }
+    println!("\nA line costs {cost:.1} % of the throughput.\n");
 }
 
 /// Requests per second over connections, with and without TLS.
 fn table(name: &str, module: &str, each: Duration) {
-    let guest = guest::bare(&servers::module(module), each);
+    let guest = Bare::new(&servers::module(module));
     println!(
-        "### {name}: bare guest {:.0} µs\n\n| | connections | echo/s | ours/s | of the limit | CPU each | p50 | p99 | peer/s | peer p99 |\n|---|---|---|---|---|---|---|---|---|---|",
-        guest.as_secs_f64() * 1e6
+        "### {name}, median of {TURNS}\n\n| | connections | guest | echo/s | ours/s | of the limit | least to most | CPU each | p50 | p99 | peer/s | peer p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for is_tls in [false, true] {
         let scene = Scene::new(module, 1, is_tls);
-        let mut echo = Running::start(&scene, Kind::Echo);
-        let mut ours = Running::start(&scene, Kind::Ours(LOGGED));
-        let mut peer = servers::peer().map(|binary| Running::start(&scene, Kind::Peer(binary)));
+        let mut servers = Servers::start(&scene);
         for n in CONNECTIONS {
-            let echoed = drive(&mut echo, &scene, n, each);
-            let judged = drive(&mut ours, &scene, n, each);
-            let theirs = peer.as_mut().map(|peer| drive(peer, &scene, n, each));
-            println!(
-                "| {} | {n} | {:.0} | {:.0} | {:.0}% | {:.0} µs | {:.2} ms | {:.2} ms | {} | {} |",
-                if is_tls { "HTTPS" } else { "HTTP" },
-                echoed.rate(),
-                judged.rate(),
-                100.0 * judged.rate() / limit(&echoed, guest),
-                judged.server_us(),
-                judged.p50_ms(),
-                judged.p99_ms(),
-                theirs
-                    .as_ref()
-                    .map_or_else(String::new, |run| format!("{:.0}", run.rate())),
-                theirs
-                    .as_ref()
-                    .map_or_else(String::new, |run| format!("{:.2} ms", run.p99_ms())),
-            );
+            let turns = servers.take_turns(&guest, &scene, n, each);
+            let wire = if is_tls { "HTTPS" } else { "HTTP" };
+            println!("| {wire} | {n} | {} |", turns.row());
         }
     }
     println!();
@@ -173,20 +150,10 @@ fn start_and_memory(scene: &Scene, name: &str, kind: Kind, each: Duration) {
     );
 }
 
-fn run(scene: &Scene, kind: Kind, connections: usize, each: Duration) -> Outcome {
-    drive(&mut Running::start(scene, kind), scene, connections, each)
-}
-
 fn drive(running: &mut Running, scene: &Scene, connections: usize, each: Duration) -> Outcome {
     // Slots, connections and caches are warm when it counts.
     Load::new(running, scene, connections).run(each / 4);
     Load::new(running, scene, connections).run(each)
-}
-
-/// What the wire and the guest allow together.
-fn limit(echo: &Outcome, guest: Duration) -> f64 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    cores / (echo.cpu_us() / 1e6 + guest.as_secs_f64())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
