@@ -29,7 +29,7 @@ const BENCHMARKS: &[(&str, &[&str], &str)] = &[
         ],
         "a minute",
     ),
-    ("admission", &["polity-admission"], "two minutes"),
+    ("admission", &["polity-admission"], "seven minutes"),
     ("lifecycle", &["e2e"], "fifteen minutes; quick: four"),
 ];
 

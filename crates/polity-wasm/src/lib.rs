@@ -9,7 +9,8 @@
 //! gets a [`RunError`] that says what happened; no guest ends the process, outlives its [`Deadline`]
 //! or takes more than the [`Limits`] say.
 //!
-//! [`Module::run`] blocks: call it on a thread of your own, never on an async worker.
+//! [`Module::run`] blocks its thread. Where that is an async worker, [`Host::still_running`] is the moment to hand the
+//! worker's other tasks over.
 
 mod clock;
 mod command;
