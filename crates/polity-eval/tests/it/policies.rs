@@ -162,6 +162,53 @@ fn each_says_yes_and_no() {
     }
 }
 
+/// They are linked with a small stack, which is quicker to clear: it still holds all that their JSON reader takes.
+#[test]
+fn deep_objects_fit_into_their_stacks() {
+    let Some(modules) = Modules::find() else {
+        return;
+    };
+    let deep = |pairs: usize| {
+        let (open, close) = (r#"{"a":["#.repeat(pairs), "]}".repeat(pairs));
+        let probe = r#""livenessProbe":{"httpGet":{"port":80}}"#;
+        pod(&format!(
+            r#""image":"nginx:1",{probe},"deep":{open}{close}"#
+        ))
+    };
+    for (name, fields) in [
+        ("pod-privileged", ""),
+        (
+            "capabilities",
+            "allowedToMutate: true, settings: {required_drop_capabilities: [KILL]}",
+        ),
+        ("host-namespaces", ""),
+        (
+            "trusted-registries",
+            "settings: {allowed: [docker.io/library]}",
+        ),
+        (
+            "required-metadata",
+            "allowedToMutate: true, settings: {labels: {defaults: {tier: back}}}",
+        ),
+        (
+            "resource-limits",
+            "allowedToMutate: true, settings: {cpu: {default_limit: 1, default_request: 1}}",
+        ),
+        ("probes", "settings: {readiness: false}"),
+        ("image-tags", ""),
+    ] {
+        let policy = modules.policy(name, fields);
+        // With what is around it, just under the 128 levels that are the reader's limit.
+        let judged = judge(&policy, &deep(60));
+        assert!(judged.response.allowed, "{name}: {}", shown(&judged));
+        let told = message(&policy, &deep(5000));
+        assert!(
+            told == "(allowed)" || told.contains("recursion limit exceeded"),
+            "{name}: {told}"
+        );
+    }
+}
+
 #[test]
 fn each_refuses_settings_it_does_not_know() {
     let Some(modules) = Modules::find() else {
