@@ -4,6 +4,7 @@
 //! What a span says is kept as the text that goes into lines, so that a field recorded later is appended and a line is
 //! put together by copying. One request is one line: parsing that text again would cost more than everything else here.
 
+use std::cell::Cell;
 use std::fmt::{self, Write};
 
 use serde_json::{Map, Value};
@@ -16,6 +17,14 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+/// What a thread keeps to put fields together in, at the most.
+const LARGEST_SCRATCH: usize = 16 << 10;
+
+thread_local! {
+    /// Where the fields of a span are put together.
+    static SCRATCH: Cell<String> = const { Cell::new(String::new()) };
+}
+
 /// The fields of a span as the members of an object, without its braces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonFields;
@@ -26,9 +35,17 @@ impl<'writer> FormatFields<'writer> for JsonFields {
         mut writer: Writer<'writer>,
         fields: R,
     ) -> fmt::Result {
-        let mut members = Members::new(&mut writer);
+        // Put together elsewhere, it needs room once and not again and again.
+        let mut text = SCRATCH.take();
+        text.clear();
+        let mut members = Members::new(&mut text);
         fields.record(&mut members);
-        members.outcome
+        let outcome = members.outcome.and_then(|()| writer.write_str(&text));
+        // One huge field is no reason to hold on to as much memory for ever.
+        if text.capacity() <= LARGEST_SCRATCH {
+            SCRATCH.set(text);
+        }
+        outcome
     }
 
     fn add_fields(
@@ -37,7 +54,9 @@ impl<'writer> FormatFields<'writer> for JsonFields {
         fields: &Record<'_>,
     ) -> fmt::Result {
         // No value is an object, and quotes in values are escaped: only a member's name looks like this.
-        let is_there = |name: &str| current.fields.contains(&format!("\"{name}\":"));
+        let is_there = |name: &str| {
+            current.fields.contains(name) && current.fields.contains(&format!("\"{name}\":"))
+        };
         let mut names = Names(Vec::new());
         fields.record(&mut names);
         names.0.retain(|name| is_there(name));

@@ -149,6 +149,8 @@ impl Shared {
     fn write_out(&self, state: &mut State) -> io::Result<()> {
         let written = (&self.to).write_all(&state.waiting);
         state.waiting.clear();
+        // One huge line is no reason to hold on to as much memory for ever.
+        state.waiting.shrink_to(2 * FULL);
         written
     }
 
