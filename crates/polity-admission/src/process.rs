@@ -23,7 +23,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 
 /// How many threads the runtime of a server needs. Evaluations run on them, one for each: more threads would only
 /// find every place taken and wake each other. A guest that takes long gives its thread's other work away, so
-/// connections are served whatever guests do.
+/// connections are served whatever guests do. Never fewer than two: a single one would have to wait for every handover.
 pub fn runtime_threads(workers: usize) -> usize {
     workers.max(2)
 }
