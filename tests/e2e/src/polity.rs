@@ -15,6 +15,8 @@ use crate::leash::Leash;
 
 /// How long a start or an end may take before something is wrong.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How long the last line of a process that is gone may be on its way.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// What a process that serves says last when it is up, with the kubeconfig after it.
 const UP: &str = "export KUBECONFIG=";
 
@@ -220,5 +222,12 @@ impl Drop for Polity {
         self.child.kill().ok();
         self.child.wait().ok();
         self.leash.release();
+        // Of a test that fails, both sides should be heard.
+        if thread::panicking() {
+            while let Ok(line) = self.lines.recv_timeout(LAST_WORDS) {
+                self.hear(&line);
+            }
+            eprintln!("polity {} said:\n{}", self.child.id(), self.said);
+        }
     }
 }

@@ -10,7 +10,7 @@ use polity_testing::objects::config_map;
 use tokio::sync::watch;
 
 use crate::ledger::{token, version};
-use crate::world::soon;
+use crate::world::{PATIENCE, soon};
 
 /// The annotation that tells one write from all others.
 pub(crate) const TOKEN: &str = "e2e.polity.dev/token";
@@ -44,6 +44,8 @@ pub(crate) struct Writer {
     last_version: u64,
     n_done: u64,
     n_in_doubt: u64,
+    /// Why the last of them had to be looked at.
+    trouble: Option<String>,
     random: u64,
     progress: Arc<watch::Sender<u64>>,
 }
@@ -70,6 +72,7 @@ impl Writer {
             last_version: 0,
             n_done: 0,
             n_in_doubt: 0,
+            trouble: None,
             random,
             progress,
         }
@@ -78,7 +81,9 @@ impl Writer {
     /// Writes until it is told to stop.
     pub(crate) async fn write_until(mut self, stop: watch::Receiver<bool>) -> Done {
         while !*stop.borrow() {
-            self.step().await;
+            let step = tokio::time::timeout(PATIENCE * 2, self.step()).await;
+            let Self { name, trouble, .. } = &self;
+            step.unwrap_or_else(|_| panic!("{name} gets nowhere: {trouble:?}"));
         }
         self.done()
     }
@@ -112,9 +117,10 @@ impl Writer {
             .insert(TOKEN.to_owned(), written.clone());
         let post = PostParams::default();
         let stored = loop {
+            let maps = &self.maps;
             let answer = match live {
-                None => self.maps.create(&post, &wanted).await,
-                Some(_) => self.maps.replace(name, &post, &wanted).await,
+                None => answered(name, maps.create(&post, &wanted)).await,
+                Some(_) => answered(name, maps.replace(name, &post, &wanted)).await,
             };
             match answer {
                 Ok(stored) => break stored,
@@ -145,7 +151,7 @@ impl Writer {
         };
         let params = DeleteParams::default().preconditions(preconditions);
         loop {
-            match self.maps.delete(name, &params).await {
+            match answered(name, self.maps.delete(name, &params)).await {
                 Ok(_) => break,
                 Err(error) => self.must_be_broken(&error),
             }
@@ -166,7 +172,7 @@ impl Writer {
     /// The object, as soon as there is a server to ask.
     async fn look(&self, name: &str) -> Option<ConfigMap> {
         soon("the server is back", || async {
-            self.maps.get_opt(name).await
+            answered(name, self.maps.get_opt(name)).await
         })
         .await
     }
@@ -181,6 +187,7 @@ impl Writer {
             );
         }
         self.n_in_doubt += 1;
+        self.trouble = Some(format!("{error:?}"));
     }
 
     fn note(&mut self, name: &str, change: Change) {
@@ -198,6 +205,12 @@ impl Writer {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
+}
+
+/// Every request has an end, also that of a server that dies.
+async fn answered<T>(name: &str, request: impl Future<Output = T>) -> T {
+    let answer = tokio::time::timeout(PATIENCE, request).await;
+    answer.unwrap_or_else(|_| panic!("{name}: no answer in {PATIENCE:?}"))
 }
 
 /// The collection is what all writers together left behind, no more and no less.
