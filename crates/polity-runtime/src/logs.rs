@@ -11,10 +11,11 @@ use std::str::FromStr;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use self::lines::Lines;
 use crate::env;
@@ -192,9 +193,30 @@ impl LogArgs {
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
-        let filter = EnvFilter::builder().parse_lossy(self.log_level.directives());
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter)
+        let directives = self.log_level.directives();
+        // What says nothing about spans needs no filter that keeps an account of them.
+        match directives.parse::<Targets>() {
+            Ok(targets) => self.filtered(targets, traces, colours, writer),
+            Err(_) => {
+                let filter = EnvFilter::builder().parse_lossy(directives);
+                self.filtered(filter, traces, colours, writer)
+            }
+        }
+    }
+
+    fn filtered<F, W>(
+        &self,
+        filter: F,
+        traces: Option<&SdkTracerProvider>,
+        colours: bool,
+        writer: W,
+    ) -> Box<dyn tracing::Subscriber + Send + Sync>
+    where
+        F: Layer<Registry> + Send + Sync,
+        W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    {
+        let registry = tracing_subscriber::registry().with(filter);
+        let lines = tracing_subscriber::fmt::layer()
             .with_writer(writer)
             .with_ansi(colours);
         match self.log_fmt {
@@ -203,11 +225,11 @@ impl LogArgs {
                     let tracer = provider.tracer(env!("CARGO_PKG_NAME"));
                     tracing_opentelemetry::layer().with_tracer(tracer)
                 });
-                Box::new(builder.finish().with(spans))
+                Box::new(registry.with(lines).with(spans))
             }
             LogFormat::Json => {
-                let lines = builder.fmt_fields(json::JsonFields);
-                Box::new(lines.event_format(json::JsonLines).finish())
+                let lines = lines.fmt_fields(json::JsonFields);
+                Box::new(registry.with(lines.event_format(json::JsonLines)))
             }
         }
     }

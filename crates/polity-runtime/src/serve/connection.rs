@@ -5,6 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -89,13 +91,21 @@ where
             }
         }
     };
-    match shared.cut_off.run_until_cancelled(whole).await {
-        Some(Ok(())) => {}
-        Some(Err(error)) => {
-            debug!(%address, error = &*error as &dyn std::error::Error, "connection failed");
-        }
-        None => debug!(%address, "connection cut off"),
+    let ended = tokio::select! {
+        biased;
+        () = when_woken(shared.cut_off.cancelled()) => return debug!(%address, "connection cut off"),
+        ended = whole => ended,
+    };
+    if let Err(error) = ended {
+        debug!(%address, error = &*error as &dyn std::error::Error, "connection failed");
     }
+}
+
+/// The same future, looked at only when it has something to say. All connections wait for the same end, and each look
+/// at it takes a lock of all of them.
+async fn when_woken<F: Future>(future: F) -> F::Output {
+    let mut woken = FuturesUnordered::from_iter([future]);
+    woken.next().await.expect("there is one future")
 }
 
 async fn shake_hands(
@@ -140,6 +150,7 @@ where
             service.clone().oneshot(request)
         })
     };
+    let mut shutdown = pin!(when_woken(shared.shutdown.triggered()));
     let builder = builder(protocol, &shared.limits);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), handler));
 
@@ -148,13 +159,14 @@ where
         ended = connection.as_mut() => return ended,
         first = timeout(shared.limits.first_request_timeout, asked.notified()) => {
             first.map_err(|_| "no request came in time")?;
+            tokio::select! {
+                ended = connection.as_mut() => return ended,
+                () = shutdown => {}
+            }
         }
-        () = shared.shutdown.triggered() => {}
+        () = shutdown.as_mut() => {}
     }
-    tokio::select! {
-        ended = connection.as_mut() => return ended,
-        () = shared.shutdown.triggered() => connection.as_mut().graceful_shutdown(),
-    }
+    connection.as_mut().graceful_shutdown();
     connection.await
 }
 
