@@ -14,6 +14,7 @@ mod servers;
 mod turns;
 mod usage;
 
+use std::iter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -42,20 +43,49 @@ fn main() {
         ["serve", scene, level] => roles::serve(&PathBuf::from(scene), level),
         ["echo", scene] => roles::echo(&PathBuf::from(scene)),
         ["lines"] => lines(Duration::from_secs(2)),
-        ["quick"] => quick(Duration::from_secs(1)),
+        ["builds", ref others @ ..] => builds(others, Duration::from_millis(500)),
+        ["quick", ref only @ ..] => quick(Duration::from_secs(1), only),
         [seconds] => measure(Duration::from_secs_f64(seconds.parse().expect("seconds"))),
         _ => measure(Duration::from_secs(1)),
     }
 }
 
-/// One line for each thing that matters most, for whoever tunes.
-fn quick(each: Duration) {
-    for (name, module) in GUESTS {
+/// One line for each thing that matters most, for whoever tunes; of some guests only, if they are named.
+fn quick(each: Duration, only: &[&str]) {
+    let wanted = |name| only.is_empty() || only.contains(&name);
+    for (name, module) in GUESTS.into_iter().filter(|(name, _)| wanted(*name)) {
         let guest = Bare::new(&servers::module(module));
         let scene = Scene::new(module, 1, true);
         let mut servers = Servers::start(&scene);
         let turns = servers.take_turns(&guest, &scene, 8, each);
         println!("{name}: {}", turns.line());
+    }
+}
+
+/// This build of the server against others, each given by its bench program: what one change after the other brought.
+fn builds(others: &[&str], each: Duration) {
+    let scene = Scene::new(GUESTS[1].1, 1, true);
+    let start = |kind| Running::start(&scene, kind);
+    let others = others.iter().map(|path| Kind::Build(PathBuf::from(path)));
+    let mut servers: Vec<Running> = iter::once(Kind::Ours(LOGGED))
+        .chain(others)
+        .map(start)
+        .collect();
+    let turn = |_| {
+        let drive = |server| drive(server, &scene, 8, each);
+        servers.iter_mut().map(drive).collect::<Vec<Outcome>>()
+    };
+    let turns: Vec<Vec<Outcome>> = (0..2 * LINE_TURNS).map(turn).collect();
+    for n in 0..turns[0].len() {
+        let of = |figure: fn(&Outcome) -> f64| median(turns.iter().map(|turn| figure(&turn[n])));
+        let ratio = median(turns.iter().map(|turn| turn[n].rate() / turn[0].rate()));
+        println!(
+            "build {n}: {:.0}/s ({:.0} µs server, {:.0} µs client), {:.1} % of build 0",
+            of(Outcome::rate),
+            of(Outcome::server_us),
+            of(Outcome::client_us),
+            100.0 * ratio,
+        );
     }
 }
 

@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 
-use crate::{now, usage};
+use crate::{LOGGED, now, usage};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -135,6 +135,8 @@ fn write_certificate(folder: &Path) -> Vec<u8> {
 pub(crate) enum Kind {
     /// Ours, with this level of logs.
     Ours(&'static str),
+    /// Ours as another build of this program has it.
+    Build(PathBuf),
     Echo,
     Peer(PathBuf),
 }
@@ -191,18 +193,21 @@ impl Drop for Running {
 
 fn command(scene: &Scene, kind: Kind, address: SocketAddr, readiness: SocketAddr) -> Command {
     let folder = scene.folder.path();
-    let role = |name: &str| {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let role = |program: PathBuf, name: &str| {
+        let mut command = Command::new(program);
         command.arg(name).arg(folder);
         command
     };
+    let ourselves = || std::env::current_exe().expect("this program");
+    let serve = |program: PathBuf, level: &str| {
+        let mut command = role(program, "serve");
+        command.arg(level);
+        command
+    };
     match kind {
-        Kind::Ours(level) => {
-            let mut command = role("serve");
-            command.arg(level);
-            command
-        }
-        Kind::Echo => role("echo"),
+        Kind::Ours(level) => serve(ourselves(), level),
+        Kind::Build(program) => serve(program, LOGGED),
+        Kind::Echo => role(ourselves(), "echo"),
         Kind::Peer(binary) => {
             let mut command = Command::new(binary);
             command.args([
