@@ -76,15 +76,10 @@ impl BodyBudget {
             .clone()
             .try_acquire_many_owned(units)
             .map_err(|_| BodyError::NoRoom)?;
-        let too_slow = async {
-            // A body that came with its head is there at the second look: no need to watch the time.
-            tokio::task::yield_now().await;
-            clock.sleep(patience).await;
-        };
         let collected = tokio::select! {
             biased;
             collected = Limited::new(body, limit).collect() => collected,
-            () = too_slow => return Err(BodyError::TooSlow),
+            () = clock.sleep(patience) => return Err(BodyError::TooSlow),
         };
         match collected {
             Ok(collected) => Ok(Received {
