@@ -63,7 +63,7 @@ impl Bench {
         let n_names = usize::from(named.is_some());
         let (name, packages, time) = named.unwrap_or(&BENCHMARKS[0]);
         eprintln!(
-            "measuring the {name} ({time}; before it a release build, some minutes the first time)"
+            "measuring the {name} ({time}; before it a release build, up to an hour the first time)"
         );
         if matches!(*name, "admission" | "lifecycle") {
             policies::build()?;
