@@ -261,6 +261,11 @@ impl Stage {
         })
     }
 
+    /// Whether the API server calls a webhook as it was last written, and not as it was a moment before.
+    pub fn learns_at_once(&self) -> bool {
+        lock(&self.server).learns_at_once()
+    }
+
     /// Waits until a policy is in a phase, with a generation that serves, or with none; its status then.
     #[track_caller]
     pub fn until_phase(&self, policy: &str, phase: &str, serving: impl Into<Option<u64>>) -> Value {

@@ -19,6 +19,11 @@ pub(super) enum Server {
 }
 
 impl Server {
+    /// Whether a webhook is called as it was last written. Kubernetes learns of changes by watch.
+    pub(super) fn learns_at_once(&self) -> bool {
+        matches!(self, Self::Embedded { .. })
+    }
+
     /// `polity apiserver`, with its data on disk as users have it.
     pub(super) fn embedded(folder: &Path) -> Self {
         let mut server = Self::Embedded {

@@ -256,9 +256,12 @@ impl Scene {
             .map(drop)
     }
 
-    /// A privileged Pod is refused with these words, an ordinary one is not.
+    /// A privileged Pod is refused with these words, an ordinary one is not; from now on, as far as that is ours to say.
     #[track_caller]
     pub(crate) fn enforces(&self, words: &str) {
+        if !self.stage.learns_at_once() {
+            self.soon_enforces(words);
+        }
         let refusal = self.try_pod(true).unwrap_err();
         assert!(refusal.contains(words), "{refusal}");
         assert_eq!(self.try_pod(false), Ok(()));
