@@ -196,8 +196,10 @@ impl LogArgs {
         let directives = self.log_level.directives();
         // What says nothing about spans needs no filter that keeps an account of them.
         match directives.parse::<Targets>() {
-            Ok(targets) => self.filtered(targets, traces, colours, writer),
-            Err(_) => {
+            Ok(targets) if !directives.contains('[') => {
+                self.filtered(targets, traces, colours, writer)
+            }
+            _ => {
                 let filter = EnvFilter::builder().parse_lossy(directives);
                 self.filtered(filter, traces, colours, writer)
             }
@@ -240,8 +242,8 @@ mod tests {
     use super::captured::Captured;
     use super::*;
 
-    /// What is written for one debug and one info line.
-    fn written(level: &str, log_fmt: LogFormat, colours: bool) -> String {
+    /// What is written for what is said.
+    fn written_of(level: &str, log_fmt: LogFormat, colours: bool, say: impl FnOnce()) -> String {
         let captured = Captured::default();
         let writer = captured.clone();
         let args = LogArgs {
@@ -250,12 +252,17 @@ mod tests {
             log_no_color: false,
         };
         let subscriber = args.subscriber(None, colours, move || writer.clone());
-        tracing::subscriber::with_default(subscriber, || {
+        tracing::subscriber::with_default(subscriber, say);
+        captured.text()
+    }
+
+    /// What is written for one debug and one info line.
+    fn written(level: &str, log_fmt: LogFormat, colours: bool) -> String {
+        written_of(level, log_fmt, colours, || {
             tracing::debug!("skipped");
             tracing::debug!(target: "h2::codec", "a frame");
             tracing::info!(policy = "p", "wave promoted");
-        });
-        captured.text()
+        })
     }
 
     #[test]
@@ -296,6 +303,20 @@ mod tests {
         ] {
             let text = written(level, LogFormat::Text, false);
             assert_eq!(text.contains("a frame"), hears_frames, "{level}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_within_a_span_can_be_picked() {
+        for level in ["warn,[wave]=debug", "off,[wave]=debug"] {
+            let text = written_of(level, LogFormat::Json, false, || {
+                tracing::debug!("outside");
+                tracing::info_span!("wave").in_scope(|| tracing::debug!("within"));
+            });
+            assert!(
+                text.contains("within") && !text.contains("outside"),
+                "{level}: {text}"
+            );
         }
     }
 
