@@ -4,6 +4,9 @@
 //! loop (the limit of the guest) and, if `POLITY_BENCH_PEER` names the binary of a compatible server,
 //! that one. Servers are processes of their own; the clients, which take their share of the machine,
 //! are this one. Tables in Markdown go to standard output.
+//!
+//! For whoever tunes, instead of SECONDS: `quick [GUEST…]` for a line each, `lines` for the cost of a log line, and
+//! `builds PROGRAM…` for this build against other builds of this program.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
@@ -34,8 +37,8 @@ const LOGGED: &str = "info";
 const QUIET: &str = "error";
 /// How often things that are compared are measured in turn: the machine's mood changes from second to second.
 const TURNS: usize = 7;
-/// A line costs little: it takes more turns to see it.
-const LINE_TURNS: usize = 21;
+/// What makes little difference takes more turns to see.
+const FINE_TURNS: usize = 21;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -75,7 +78,7 @@ fn builds(others: &[&str], each: Duration) {
         let drive = |server| drive(server, &scene, 8, each);
         servers.iter_mut().map(drive).collect::<Vec<Outcome>>()
     };
-    let turns: Vec<Vec<Outcome>> = (0..2 * LINE_TURNS).map(turn).collect();
+    let turns: Vec<Vec<Outcome>> = (0..2 * FINE_TURNS).map(turn).collect();
     for n in 0..turns[0].len() {
         let of = |figure: fn(&Outcome) -> f64| median(turns.iter().map(|turn| figure(&turn[n])));
         let ratio = median(turns.iter().map(|turn| turn[n].rate() / turn[0].rate()));
@@ -107,7 +110,7 @@ fn lines(each: Duration) {
     let scene = Scene::new(GUESTS[0].1, 1, true);
     let mut servers = [LOGGED, QUIET].map(|level| Running::start(&scene, Kind::Ours(level)));
     let mut runs = [Vec::new(), Vec::new()];
-    for _ in 0..LINE_TURNS {
+    for _ in 0..FINE_TURNS {
         for (server, runs) in servers.iter_mut().zip(&mut runs) {
             runs.push(drive(server, &scene, 8, each));
         }
@@ -121,7 +124,7 @@ fn lines(each: Duration) {
             .map(|(logged, quiet)| 100.0 * (1.0 - logged.rate() / quiet.rate())),
     );
     println!(
-        "### A log line for each request, {}, HTTPS, 8 connections, median of {LINE_TURNS}\n\n| log lines | requests/s | CPU each |\n|---|---|---|",
+        "### A log line for each request, {}, HTTPS, 8 connections, median of {FINE_TURNS}\n\n| log lines | requests/s | CPU each |\n|---|---|---|",
         GUESTS[0].0
     );
     for (name, runs) in [("yes", logged), ("no", quiet)] {
