@@ -1,9 +1,11 @@
 //! Repository chores: build, test, tidy, generate, and the real Kubernetes peers.
 //!
-//! Everything that CI or a contributor runs is a command here; the `justfile` is a menu of it. Talk goes to standard
+//! Everything that CI or a contributor runs is a command here; the `justfile` is a menu of it. Messages go to standard
 //! error, with the time that each step took.
 
 mod ci;
+mod env;
+mod gateway_api;
 mod generate;
 mod kube;
 mod policies;
@@ -34,6 +36,9 @@ enum Command {
         after_help = "Examples:\n  cargo xtask up\n  cargo xtask up --clusters 2\n  cargo xtask up --help"
     )]
     Up(up::Args),
+    /// Print the variables with which a shell finds `polity` and its other names
+    #[command(after_help = "Example:\n  eval \"$(cargo xtask env)\"")]
+    Env(env::Args),
     /// Run every test that the tools on this machine allow
     #[command(
         after_help = "Examples:\n  cargo xtask test\n  cargo xtask test watch\n  cargo xtask test -p polity-store"
@@ -50,6 +55,8 @@ enum Command {
     Tidy(tidy::Args),
     /// Write the files that are made from code: config/crd and docs/reference
     Generate(generate::Args),
+    /// Write config/gateway-api from the Go module of Gateway API
+    GatewayApi(gateway_api::Args),
     /// Build or run the real Kubernetes, to compare with
     #[command(
         after_help = "Examples:\n  cargo xtask kube build\n  cargo xtask kube kubectl v1.29.6\n  \
@@ -70,11 +77,13 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Up(args) => args.run(),
+        Command::Env(args) => args.run(),
         Command::Test(args) => args.run(),
         Command::Ci(args) => args.run(),
         Command::Differential(args) => args.run(),
         Command::Tidy(args) => args.run(),
         Command::Generate(args) => args.run(),
+        Command::GatewayApi(args) => args.run(),
         Command::Kube(args) => args.run(),
         Command::Policies(args) => args.run(),
         Command::Bench(args) => args.run(),

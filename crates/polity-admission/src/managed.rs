@@ -5,6 +5,7 @@
 //! [`status`] writes down; [`lead`] and [`serve`] carry out.
 
 mod assemble;
+mod attempts;
 mod config;
 mod failure;
 mod grants;

@@ -8,12 +8,12 @@ use axum::Router;
 use axum::routing::get;
 use http::StatusCode;
 use polity_eval::{CapabilityRequest, Deadline, Services};
-use polity_fetch::{Credentials, Fetcher, LocalStore, Sources, SourcesError};
+use polity_fetch::{Credentials, Fetcher, LocalStore, Proxies, Reach, Sources, SourcesError};
 use polity_runtime::admin::Readiness;
 use polity_runtime::changes::ReloadTiming;
 use polity_runtime::serve::Server;
 use polity_runtime::tls::{self, ServerTls, TlsError, TlsFiles};
-use polity_runtime::{Clock, Tasks};
+use polity_runtime::{Clock, Tasks, env};
 use tracing::warn;
 
 use crate::turnstile::off_the_worker;
@@ -61,6 +61,26 @@ impl ModuleOptions {
             },
         })
     }
+}
+
+/// The same fetcher, for hosts that others choose: authors of policies in namespaces, and creators of the objects that
+/// policies look up images of. It does not reach this machine and its link, but for the sources listed as insecure.
+pub(crate) fn beyond_this_machine(fetcher: &Fetcher) -> Fetcher {
+    let mut fetcher = fetcher.clone();
+    fetcher.sources.reach = Reach::BeyondThisMachine;
+    // A proxy may be on this machine. It makes the connections, and decides which hosts it reaches.
+    fetcher.sources.proxies.get_or_insert_with(|| Proxies {
+        http_proxy: proxy("http_proxy"),
+        https_proxy: proxy("https_proxy"),
+        no_proxy: proxy("no_proxy"),
+    });
+    fetcher
+}
+
+/// A proxy as the environment names it, in small or in capital letters.
+fn proxy(name: &str) -> Option<String> {
+    let found = env::read(name).or_else(|| env::read(&name.to_uppercase()));
+    found?.into_string().ok().filter(|proxy| !proxy.is_empty())
 }
 
 pub(crate) fn run_server<S, B>(tasks: &Tasks, name: &'static str, server: Server, service: S)

@@ -24,7 +24,9 @@ use tracing::{debug, info, warn};
 
 use crate::load::{LoadError, Loader};
 use crate::metrics::ServerMetrics;
-use crate::process::{DRAIN, ModuleOptions, OffTheWorker, follow_certificate, probe, run_server};
+use crate::process::{
+    DRAIN, ModuleOptions, OffTheWorker, beyond_this_machine, follow_certificate, probe, run_server,
+};
 use crate::reload::Follower;
 use crate::table::PolicyTable;
 use crate::webhook::{Webhook, WebhookLimits, WebhookOptions};
@@ -217,7 +219,7 @@ async fn start(
     let cluster = find_cluster(cluster, needs_cluster(&text), &clock).await?;
     let services = HostServices::new(ServicesOptions {
         cluster,
-        fetcher: fetcher.clone(),
+        fetcher: beyond_this_machine(&fetcher),
         runtime: tokio::runtime::Handle::current(),
         clock: clock.clone(),
     });

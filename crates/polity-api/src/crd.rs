@@ -179,19 +179,19 @@ fn group_columns() -> Vec<CustomResourceColumnDefinition> {
             "Observed mode",
             "string",
             ".status.mode",
-            "The mode that is enforced at present",
+            "The mode of the generation that is served",
         ),
         column(
             "Status",
             "string",
             ".status.policyStatus",
-            "Where the policy stands",
+            "Whether any generation is served",
         ),
         column(
             "Phase",
             "string",
             ".status.phase",
-            "Where its newest generation stands",
+            "The state of the newest generation",
         ),
         age(),
         wide(column(
@@ -206,18 +206,37 @@ fn group_columns() -> Vec<CustomResourceColumnDefinition> {
             &annotation(names::POLICY_CATEGORY),
             "What it is about",
         )),
+        wide(column(
+            "Message",
+            "string",
+            ".status.message",
+            "The reason of the phase, and the generation that is served",
+        )),
     ]
 }
 
 fn server_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
+            "Ready",
+            "string",
+            ".status.ready",
+            "Ready and wanted replicas",
+        ),
+        column(
             "Replicas",
             "string",
             ".spec.replicas",
             "How many replicas are wanted",
         ),
+        column(
+            "Policies",
+            "integer",
+            ".status.policies",
+            "How many policies it serves",
+        ),
         column("Image", "string", ".spec.image", "The image they run"),
+        age(),
     ]
 }
 

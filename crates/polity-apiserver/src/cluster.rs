@@ -398,6 +398,32 @@ impl Cluster {
         self.serve(&snapshot, &definitions, None);
     }
 
+    /// The kind in which the objects of a definition are stored; the one that is served, if any is.
+    pub fn stored_kind(&self, definition: &str) -> Result<Arc<ResourceDef>, ApiError> {
+        let registry = self.registry();
+        let of_definition = |def: &&Arc<ResourceDef>| {
+            let custom = def.custom.as_ref();
+            custom.is_some_and(|custom| custom.definition == definition)
+        };
+        if let Some(def) = registry.custom().find(of_definition) {
+            return Ok(def.clone());
+        }
+        let stored = self.get(custom::DEFINITIONS, "", definition);
+        let crd = stored.as_ref().and_then(custom::summary::read);
+        let (Some(stored), Some(crd)) = (stored, crd) else {
+            return Err(ApiError::internal(format!(
+                "the definition {definition} cannot be read"
+            )));
+        };
+        let place = Place {
+            known: &registry,
+            compiler: &self.compiler,
+            shutdown: &self.shutdown,
+        };
+        let def = custom::serve::stored(stored.revision, &crd, &place);
+        def.map(Arc::new).map_err(ApiError::internal)
+    }
+
     /// The definitions as the store has them now.
     fn definitions(&self) -> (Snapshot, Vec<Arc<Summary>>) {
         let snapshot = self.store.current();

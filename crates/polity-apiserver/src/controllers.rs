@@ -53,11 +53,10 @@ impl Signals {
         }
         if &*key.bucket == custom::DEFINITIONS && stored.index.is_deleting() && !deleted {
             self.definitions.push(key.name.to_string());
-        } else if deleted && key.bucket.contains('.') {
-            // Custom resources live in a bucket called like their definition.
-            let definition = cluster.get(custom::DEFINITIONS, "", &key.bucket);
+        } else if deleted && let Some(name) = custom::definition_of(&key.bucket) {
+            let definition = cluster.get(custom::DEFINITIONS, "", name);
             if definition.is_some_and(|definition| definition.index.is_deleting()) {
-                self.definitions.push(key.bucket.to_string());
+                self.definitions.push(name.to_owned());
             }
         }
         if &*key.bucket == "clusterroles.rbac.authorization.k8s.io" {

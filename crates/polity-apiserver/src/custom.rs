@@ -1,11 +1,14 @@
 //! Custom resources: their definitions as objects, and the kinds they make (section 15 of the reference).
 
+pub mod approval;
+pub mod bucket;
 pub mod compiled;
 pub mod definition;
 pub mod names;
 pub mod serve;
 pub mod summary;
 
+pub use bucket::{bucket_of, definition_of};
 pub use compiled::Compiler;
 pub use serve::CustomDef;
 pub use summary::{Summaries, Summary};

@@ -13,9 +13,10 @@ pub mod token;
 pub mod update;
 pub mod watch;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use polity_core::Findings;
 use polity_store::{Key, Object};
 use serde_json::Value;
 
@@ -106,19 +107,24 @@ pub enum Written {
 
 /// Warnings for the client, each once (F6).
 #[derive(Debug, Default)]
-pub struct Warnings(Mutex<Vec<String>>);
+pub struct Warnings(Mutex<Findings>);
 
 impl Warnings {
     pub fn add(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.contains(&text) {
-            all.push(text);
-        }
+        self.lock().add(|| text.into());
+    }
+
+    /// Adds one warning for each finding.
+    pub fn add_all(&self, findings: Findings) {
+        self.lock().append(findings);
     }
 
     /// The warnings so far, in order.
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take(&self) -> Findings {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Findings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,8 @@
 //! Several clusters in one process, on one listener: the hub at the root, and each cluster behind
 //! `/clusters/{name}` (U14).
 
+mod addresses;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -161,9 +163,9 @@ impl Fleet {
         &self.clusters
     }
 
-    /// The URL of a cluster.
+    /// The URL of a cluster, for clients of this machine.
     pub fn url(&self, cluster: &str) -> String {
-        let root = format!("https://{}", self.address);
+        let root = format!("https://{}", addresses::reached_at(self.address));
         if cluster == self.hub {
             root
         } else {
@@ -226,8 +228,8 @@ fn serving_tls<'a>(
         .dns("kubernetes.default.svc.cluster.local")
         .ip([127, 0, 0, 1])
         .ip(std::net::Ipv6Addr::LOCALHOST);
-    if !address.ip().is_unspecified() && !address.ip().is_loopback() {
-        names = names.ip(address.ip());
+    for address in addresses::served(address.ip()) {
+        names = names.ip(address);
     }
     if let Ok(name) = rustix::system::uname()
         .nodename()

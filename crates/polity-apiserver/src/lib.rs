@@ -13,6 +13,7 @@ pub mod custom;
 pub mod discovery;
 pub mod engine;
 pub mod fleet;
+mod heavy;
 pub mod http_api;
 pub mod kinds;
 pub mod kubeconfig;

@@ -46,7 +46,8 @@ impl Registry {
                 .by_version
                 .entry(def.gvk.group_version())
                 .or_default();
-            resources.insert(def.plural.clone(), def);
+            // The built-in kinds come first, and nothing replaces them.
+            resources.entry(def.plural.clone()).or_insert(def);
         }
         registry.groups = order
             .into_iter()
@@ -85,13 +86,13 @@ impl Registry {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The resource of a kind, in the group's most preferred version that has it.
+    /// The resource of a kind, in the group's most preferred version that has it. A built-in kind
+    /// comes before a custom one of the same name in another version.
     pub fn of_kind(&self, group: &str, kind: &str) -> Option<&Arc<ResourceDef>> {
-        self.versions_of(group).find_map(|resources| {
-            resources
-                .values()
-                .find(|def| def.gvk.kind == kind && !def.flags.create_only)
-        })
+        self.versions_of(group)
+            .flat_map(BTreeMap::values)
+            .filter(|def| def.gvk.kind == kind && !def.flags.create_only)
+            .min_by_key(|def| def.is_custom())
     }
 
     /// One definition for each stored resource: its most preferred version.
@@ -122,7 +123,8 @@ impl Registry {
     ) -> impl Iterator<Item = &'a Arc<ResourceDef>> {
         self.versions_of(&def.gvk.group)
             .filter_map(|resources| resources.get(&def.plural))
-            .filter(|other| other.gvk.version != def.gvk.version)
+            // Only what is stored together is the same resource.
+            .filter(|other| other.bucket == def.bucket && other.gvk.version != def.gvk.version)
     }
 
     fn versions_of(&self, group: &str) -> impl Iterator<Item = &Resources> {

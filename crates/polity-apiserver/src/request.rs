@@ -2,5 +2,6 @@
 
 pub mod accept;
 pub mod body;
+pub mod json;
 pub mod path;
 pub mod query;

@@ -1,7 +1,10 @@
 //! Failures as clients see them: the Kubernetes `Status` object with its code, reason and causes.
 
+use std::fmt::Write;
+
 use http::StatusCode;
 use polity_core::field::{self, FieldError};
+use polity_core::findings::MAX_FINDINGS;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -186,6 +189,8 @@ impl ApiError {
         } else {
             format!("{kind}.{group}")
         };
+        let n_more = errors.len().saturating_sub(MAX_FINDINGS);
+        let errors = &errors[..errors.len() - n_more];
         let causes = errors
             .iter()
             .map(|error| Cause {
@@ -198,7 +203,10 @@ impl ApiError {
                 },
             })
             .collect();
-        let message = format!("{shown} \"{name}\" is invalid: {}", field::join(errors));
+        let mut message = format!("{shown} \"{name}\" is invalid: {}", field::join(errors));
+        if n_more > 0 {
+            let _ = write!(message, ", and {n_more} more errors");
+        }
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(Details {
             name: name.to_owned(),
             group: group.to_owned(),

@@ -26,7 +26,10 @@ mod tree;
 
 pub use affects::{Affected, Affects};
 pub use effective::{Context, Resultant, Setting};
-pub use explain::{Explanation, OwnedEntry, OwnedPolicy, PolicyEntry, SettingEntry};
+pub use explain::{
+    Effect, Explanation, Generations, OwnedEntry, OwnedPolicy, PolicyEntry, PolicyRef,
+    SettingEntry, VerdictEntry, Why,
+};
 pub use finding::{Finding, Severity};
 pub use graph::facts::{GATEWAY_GROUP, ROUTES};
 pub use graph::paths::{Step, Through};

@@ -1,13 +1,14 @@
 //! Which kinds live in namespaces, as far as files and names tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use crate::object::{group_of, text};
 
 /// Kinds that are cluster-scoped without a CRD to say so.
-pub(crate) const CLUSTER_KINDS: [&str; 15] = [
+const CLUSTER_KINDS: [&str; 15] = [
     "Namespace",
     "Node",
     "PersistentVolume",
@@ -45,8 +46,8 @@ pub fn put_in_namespace(objects: &mut [Value], namespace: &str) {
             continue;
         };
         let key = (group_of(object).to_owned(), kind);
-        let known = scopes.get(&key).copied();
-        let namespaced = known.unwrap_or_else(|| !CLUSTER_KINDS.contains(&key.1.as_str()));
+        let defined = scopes.get(&key).copied();
+        let namespaced = defined.unwrap_or_else(|| !is_cluster_kind(&key.0, &key.1));
         let unset = text(object, &["metadata", "namespace"]).is_none_or(str::is_empty);
         if namespaced
             && unset
@@ -55,4 +56,16 @@ pub fn put_in_namespace(objects: &mut [Value], namespace: &str) {
             metadata.insert("namespace".to_owned(), Value::from(namespace));
         }
     }
+}
+
+/// Whether a kind that no definition among the objects speaks of lives outside of namespaces.
+pub(crate) fn is_cluster_kind(group: &str, kind: &str) -> bool {
+    static KNOWN: LazyLock<HashMap<(String, String), bool>> = LazyLock::new(|| {
+        let known = polity_core::kinds::known();
+        known
+            .map(|known| ((known.gvk.group, known.gvk.kind), !known.namespaced))
+            .collect()
+    });
+    let known = KNOWN.get(&(group.to_owned(), kind.to_owned())).copied();
+    known.unwrap_or_else(|| CLUSTER_KINDS.contains(&kind))
 }

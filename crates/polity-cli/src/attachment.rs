@@ -1,12 +1,16 @@
-//! The commands about attached policies: what holds for an object, why, what a policy acts on, what a change would do.
+//! The commands about policies and objects: which policies act on an object, why, what a policy acts on, what a change
+//! would do.
 //!
-//! All of them fill one [`polity_attach::Graph`] from files or from a cluster, ask it, and print the answer.
+//! All of them fill one [`polity_attach::Graph`] from files or from a cluster, ask it, and print the answer. An answer
+//! that does not cover all families of policies says so, and the command ends with [`Exit::Incomplete`].
 
+mod admission;
 pub mod affects;
 pub mod analyze;
 pub mod describe;
 pub mod effective;
 pub mod explain;
+mod families;
 pub mod get;
 pub mod graph;
 pub mod impact;

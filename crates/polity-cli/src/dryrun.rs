@@ -43,7 +43,7 @@ use crate::output::Paint;
 const NONCOMPLIANT: u8 = 2;
 const ERROR: u8 = 1;
 
-/// Hold a configuration policy against files, or a cluster, without changing anything
+/// Check files or a cluster against a configuration policy; change nothing
 #[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -52,7 +52,7 @@ const ERROR: u8 = 1;
 #[command(
     subcommand_negates_reqs = true,
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  polity dryrun -p policy.yaml pod.yaml\n  polity dryrun -p policy.yaml cluster-state/ --no-colors\n  kubectl get pods -A -o yaml | polity dryrun -p policy.yaml -\n  polity dryrun -p policy.yaml --from-cluster --context staging\n  polity dryrun -p policy.yaml state/ --desired-status expected.yaml\n\nDirectories are not searched below their first level.\nExit code 0: compliant, 2: noncompliant, 1: an error."
+    after_help = "Examples:\n  polity dryrun -p policy.yaml pod.yaml\n  polity dryrun -p policy.yaml cluster-state/ --no-colors\n  kubectl get pods -A -o yaml | polity dryrun -p policy.yaml -\n  polity dryrun -p policy.yaml --from-cluster --context staging\n  polity dryrun -p policy.yaml state/ --desired-status expected.yaml\n\nDirectories are not searched below their first level.\n\nExit codes, which differ from those of other commands: 0 compliant,\n2 noncompliant, 1 error."
 )]
 pub struct DryrunArgs {
     #[command(subcommand)]

@@ -3,6 +3,9 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use kube::runtime::watcher;
+use polity_runtime::client::{ConnectError, Failure, describe, describe_status};
+
 /// What a shell makes of a program that a closed pipe ended.
 const UNREAD: u8 = 141;
 
@@ -46,37 +49,127 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error with its causes, in one line. A cause that was told already is not told again.
-pub(crate) fn in_words(error: &anyhow::Error) -> String {
-    let mut words = error.to_string();
-    for cause in error.chain().skip(1) {
-        let text = cause.to_string();
-        if !words.ends_with(&text) {
-            words.push_str(": ");
-            words.push_str(&text);
+/// An error with its causes, in one line. A cause that is in the line already is not repeated.
+///
+/// Every error of a command is printed through this function: a failed request to an API server is described by
+/// [`polity_runtime::client::describe`], never by the `Display` of the client library.
+pub fn in_words(error: &anyhow::Error) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let (text, is_last) = match Cause::of(cause) {
+            Cause::Failure(failure) => (failure.message, true),
+            Cause::Wrapper => continue,
+            Cause::Other => (cause.to_string(), false),
+        };
+        if !words.last().is_some_and(|last| last.ends_with(&text)) {
+            words.push(text);
+        }
+        if is_last {
+            break;
         }
     }
-    words
+    words.join(": ")
+}
+
+/// What the user can do about an error, if that is known.
+fn hint(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
+        if let Some(hinted) = cause.downcast_ref::<Hinted>() {
+            return Some(hinted.hint.clone());
+        }
+        if let Some(connect) = cause.downcast_ref::<ConnectError>() {
+            return Some(connect.hint().to_owned());
+        }
+        match Cause::of(cause) {
+            Cause::Failure(failure) => failure.hint.map(str::to_owned),
+            Cause::Wrapper | Cause::Other => None,
+        }
+    })
+}
+
+/// One error in a chain.
+enum Cause {
+    /// A failed request, which its own causes are a part of.
+    Failure(Failure),
+    /// An error that only repeats its cause.
+    Wrapper,
+    Other,
+}
+
+impl Cause {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        if let Some(error) = error.downcast_ref::<kube::Error>() {
+            return Self::Failure(describe(error));
+        }
+        if let Some(error) = error.downcast_ref::<Box<kube::Error>>() {
+            return Self::Failure(describe(error));
+        }
+        match error.downcast_ref::<watcher::Error>() {
+            Some(watcher::Error::WatchError(status)) => Self::Failure(describe_status(status)),
+            Some(watcher::Error::NoResourceVersion) | None => Self::Other,
+            Some(
+                watcher::Error::InitialListFailed(_)
+                | watcher::Error::WatchStartFailed(_)
+                | watcher::Error::WatchFailed(_),
+            ) => Self::Wrapper,
+        }
+    }
 }
 
 /// Prints an error with its causes and its hint to stderr; the code is 2.
 ///
-/// That nobody reads on is no error worth words: `polity … | head` ends as other programs do.
+/// A closed pipe is not reported: `polity … | head` ends as other programs do.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    // Only what we write ourselves comes without any other error around it.
+    // Only our own writes to stdout fail without another error around them.
     let io = error.downcast_ref::<io::Error>();
     if io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::from(UNREAD);
     }
     let mut line = format!("error: {}", in_words(error));
-    if let Some(hinted) = error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<Hinted>())
-    {
+    if let Some(hint) = hint(error) {
         line.push_str("\nhint: ");
-        line.push_str(&hinted.hint);
+        line.push_str(&hint);
     }
-    // Where stderr is closed there is nobody to tell.
+    // With stderr closed there is nowhere to report to.
     writeln!(io::stderr(), "{line}").ok();
     ExitCode::from(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+    use kube::core::Status;
+
+    use super::*;
+
+    fn forbidden() -> kube::Error {
+        let status = Status::failure("pods is forbidden", "Forbidden").with_code(403);
+        kube::Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn a_refused_request_is_described_wherever_it_is_in_the_chain() {
+        let expected = "listing Pods: the server refused the request: pods is forbidden";
+        let plain = Err::<(), _>(forbidden()).context("listing Pods");
+        let watched = watcher::Error::InitialListFailed(forbidden());
+        let watched = Err::<(), _>(watched).context("listing Pods");
+        for error in [plain.unwrap_err(), watched.unwrap_err()] {
+            assert_eq!(in_words(&error), expected);
+            assert!(hint(&error).is_some_and(|hint| hint.contains("--as")));
+        }
+        let status = Status::failure("too old", "Expired").with_code(410);
+        let gone = watcher::Error::WatchError(status.boxed());
+        assert_eq!(
+            in_words(&gone.into()),
+            "the server rejected the request: too old"
+        );
+    }
+
+    #[test]
+    fn a_hint_of_our_own_comes_before_that_of_the_failure() {
+        let hinted = Hinted::new("there is no policy", "kubectl get cap");
+        let error = anyhow::Error::new(hinted).context("looking");
+        assert_eq!(in_words(&error), "looking: there is no policy");
+        assert_eq!(hint(&error).as_deref(), Some("kubectl get cap"));
+    }
 }

@@ -1,13 +1,16 @@
-//! The commands people type that are not processes, and what they share: how answers are printed, and
-//! where a running Polity on this machine is found.
+//! The commands that are not processes, and their shared parts: output forms, exit codes, errors, the client of a
+//! cluster, and the instance that runs on this machine.
 
 pub mod attachment;
+mod connect;
 pub mod doctor;
 pub mod down;
 pub mod dryrun;
+mod edits;
 pub mod exit;
 pub mod findings;
 mod governance;
+mod health;
 pub mod lint;
 pub mod local;
 pub mod logs;
@@ -22,25 +25,6 @@ pub mod status;
 pub mod template;
 pub mod version;
 
-use std::path::Path;
-
-use polity_runtime::args::ClientArgs;
-
-/// A client for a context of the local Polity.
-async fn local_client(kubeconfig: &Path, context: &str) -> anyhow::Result<kube::Client> {
-    let args = ClientArgs {
-        kubeconfig: Some(kubeconfig.to_owned()),
-        context: Some(context.to_owned()),
-        ..ClientArgs::default()
-    };
-    connect(&args).await
-}
-
-/// A client for the cluster that is meant; an error comes with a hint.
-async fn connect(args: &ClientArgs) -> anyhow::Result<kube::Client> {
-    let connected = polity_runtime::client::connect(args).await;
-    connected.map_err(|error| {
-        let hint = error.hint();
-        exit::Hinted::new(exit::in_words(&error.into()), hint).into()
-    })
-}
+pub use self::connect::connect;
+use self::connect::local_client;
+pub use self::edits::edits;

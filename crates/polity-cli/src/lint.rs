@@ -14,7 +14,7 @@ use crate::manifests::{ManifestArgs, Manifests};
 /// Check governance manifests: policies, bindings, placements and sets
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity lint -m policies/\n  polity lint -m policies/ -o sarif > lint.sarif\n\nEach finding says where it is, why it matters and how to mend it. Exit code 1: there are errors or warnings."
+    after_help = "Examples:\n  polity lint -m policies/\n  polity lint -m policies/ -o sarif > lint.sarif\n\nEach finding has its place, its reason and a fix.\n\nExit codes: 0 clean, 1 there are errors or warnings, 2 error."
 )]
 pub struct LintArgs {
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use polity_store::OpenError;
 use serde::{Deserialize, Serialize};
 
 /// `--data-dir`, for every command about the local Polity.
@@ -47,6 +48,55 @@ pub struct ClusterState {
     pub context: String,
 }
 
+/// How to continue when the store of a cluster in `data_dir` cannot be opened.
+pub fn store_hint(cluster: &str, error: &OpenError, data_dir: &Path) -> Option<String> {
+    if let Some(file) = error.damaged_file() {
+        return Some(format!(
+            "restore a backup with `polity restore FILE --force`; without one, move {} away and cluster {cluster:?} \
+             starts empty, or delete everything with `polity reset`",
+            file.display()
+        ));
+    }
+    match error {
+        OpenError::ReadOnly { .. } => Some(format!(
+            "{} must be writable for this user",
+            data_dir.display()
+        )),
+        OpenError::Full { .. } => Some("free some space, then start again".to_owned()),
+        OpenError::Format { .. } => Some(
+            "start the version that wrote it, or name another directory with --data-dir".to_owned(),
+        ),
+        OpenError::Damaged { .. }
+        | OpenError::Foreign { .. }
+        | OpenError::InUse { .. }
+        | OpenError::Io { .. } => None,
+    }
+}
+
+/// What a folder that `polity restore` works with holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreFolder {
+    /// The content of a backup, which is not checked yet.
+    Unpacked,
+    /// The data from before a restore that has not finished.
+    Replaced,
+    /// The data from before a restore that has finished.
+    Discarded,
+}
+
+impl RestoreFolder {
+    const ALL: [Self; 3] = [Self::Unpacked, Self::Replaced, Self::Discarded];
+
+    /// How the names of these folders begin.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Unpacked => ".restore-",
+            Self::Replaced => ".replaced-",
+            Self::Discarded => ".discarded-",
+        }
+    }
+}
+
 /// A data directory.
 #[derive(Debug, Clone)]
 pub struct Local {
@@ -76,6 +126,28 @@ impl Local {
     /// Where a detached Polity logs to.
     pub fn log(&self) -> PathBuf {
         self.dir.join("polity.log")
+    }
+
+    /// The folders of restores that were interrupted.
+    pub fn restore_folders(&self) -> anyhow::Result<Vec<(RestoreFolder, PathBuf)>> {
+        let mut found = Vec::new();
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+            Err(error) => {
+                return Err(error).with_context(|| format!("reading {}", self.dir.display()));
+            }
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let folder = RestoreFolder::ALL
+                .into_iter()
+                .find(|folder| name.starts_with(folder.prefix()));
+            found.extend(folder.map(|folder| (folder, entry.path())));
+        }
+        Ok(found)
     }
 
     fn state_file(&self) -> PathBuf {

@@ -15,7 +15,7 @@ use polity_api::policies::names::WORKLOAD_POLICY_SERVER;
 use polity_runtime::args::HumanDuration;
 use tokio::sync::mpsc;
 
-use crate::exit::{Exit, Hinted};
+use crate::exit::{Exit, Hinted, in_words};
 use crate::local::{DataDirArgs, Local, RunState};
 
 /// What the controller gives every Pod of a policy server.
@@ -23,10 +23,10 @@ const OF_ANY_SERVER: &str = "app.kubernetes.io/component=policy-server";
 /// Lines on their way to stdout. More only wait longer: a reader that is slow slows the readers of Pods down.
 const LINES: usize = 64;
 
-/// Show what the policy servers on this machine say
+/// Show the logs of the policy servers on this machine
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity logs                             every policy server\n  polity logs -f --policy-server default  those of one, and what comes\n  polity logs policy-server-default-0 --tail 20\n  polity logs policy-server-default-0 --previous\n\nkubectl logs shows the same. What polity itself says goes to its terminal, or to polity.log in the data directory."
+    after_help = "Examples:\n  polity logs                             every policy server\n  polity logs -f --policy-server default  those of one, and what comes\n  polity logs policy-server-default-0 --tail 20\n  polity logs policy-server-default-0 --previous\n\n`kubectl logs` shows the same. The log of polity itself is on its terminal, or\nin polity.log in the data directory."
 )]
 pub struct LogsArgs {
     /// The Pod [default: all Pods of policy servers]
@@ -319,5 +319,5 @@ fn show(line: &[u8]) -> std::io::Result<()> {
 }
 
 fn tell(what: &str, error: &anyhow::Error) {
-    eprintln!("{what}: {error:#}");
+    eprintln!("{what}: {}", in_words(error));
 }

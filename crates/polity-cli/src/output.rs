@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use jiff::Timestamp;
+pub(crate) use polity_runtime::client::one_line;
 use serde::Serialize;
 
 /// The form of an answer.
@@ -121,14 +122,6 @@ pub fn columns(rows: &[Vec<String>]) -> String {
         out.push('\n');
     }
     out
-}
-
-/// Texts that others wrote, in one line: nothing in them may break a line or colour a terminal.
-pub(crate) fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_control() || c.is_whitespace())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 /// How long ago something was, as kubectl writes it: `3d`, `2h`, `5m`, `7s`.

@@ -6,7 +6,7 @@ mod bench;
 mod digest;
 mod inspect;
 mod judge;
-mod lifecycle;
+pub(crate) mod lifecycle;
 mod list;
 mod progress;
 mod pull;
@@ -21,24 +21,27 @@ mod verification;
 
 use crate::exit::Exit;
 
-/// Run, inspect, fetch and publish admission policies, and follow those of a cluster
+/// Run, inspect and publish admission policies; follow those of a cluster
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # What does a policy say about a request?
-  polity policy run ./policy.wasm -r request.json --settings-json '{\"exempt\": [\"edge\"]}'
+  # What does a policy decide about a request?
+  polity policy run ./policy.wasm -r request.json \\
+      --settings-json '{\"exempt\": [\"edge\"]}'
 
   # Describe it, publish it, and pin what was published
   polity policy annotate mine.wasm -m metadata.yml -o policy.wasm
   polity policy push ./policy.wasm registry.example.com/policies/mine:v1
   polity policy digest registry.example.com/policies/mine:v1
 
-  # In a cluster: is the change enforced? If not, why, and back to what was
+  # In a cluster: is the change active? If not, why; and back to what was
   polity policy status team-label -n shop
   polity policy rollback team-label -n shop --wait
 
-A module is named by a file, by the beginning of its SHA-256 once it was fetched, or by where it comes from:
-registry://host/name:tag (the scheme may be left out), https://, file://.
-Called as `kwctl`, these words stand alone, and `run` ends with 0 whatever the verdict.")]
+A module is named by a file, by the beginning of its SHA-256 once it was
+fetched, or by its source: registry://host/name:tag (the scheme may be left
+out), https://, file://.
+A link to this program that is called `kwctl` is this command; its `run` ends
+with 0 whatever the verdict.")]
 pub struct PolicyArgs {
     /// End as scripts for kwctl expect it
     #[arg(long, hide = true)]

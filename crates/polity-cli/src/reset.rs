@@ -18,8 +18,9 @@ pub struct ResetArgs {
     yes: bool,
 }
 
-/// What `polity up` and `polity apiserver` put into a data directory; nothing else is ever removed.
-const OURS: [&str; 7] = [
+/// The files that `polity up` and `polity apiserver` write into a data directory. Only these and the folders of
+/// interrupted restores are deleted.
+const OURS: [&str; 8] = [
     "clusters",
     "pki",
     "samples",
@@ -27,16 +28,19 @@ const OURS: [&str; 7] = [
     "run.json",
     "run.lock",
     "polity.log",
+    "polity.log.1",
 ];
 
 impl ResetArgs {
     pub fn run(self) -> anyhow::Result<Exit> {
         let Self { data_dir, yes } = self;
         let local = Local::new(data_dir.resolve()?);
+        let of_restores = local.restore_folders()?.into_iter().map(|(_, path)| path);
         let found: Vec<_> = OURS
             .iter()
             .map(|name| local.dir().join(name))
             .filter(|path| path.exists())
+            .chain(of_restores)
             .collect();
         if found.is_empty() {
             eprintln!("there is nothing to delete in {}", local.dir().display());
@@ -58,7 +62,7 @@ impl ResetArgs {
             };
             removed.with_context(|| format!("deleting {}", path.display()))?;
         }
-        // Left standing when something of the user's is in it.
+        // It stays if it holds files of the user.
         std::fs::remove_dir(local.dir()).ok();
         eprintln!("deleted the data in {}", local.dir().display());
         Ok(Exit::Fine)

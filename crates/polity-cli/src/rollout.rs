@@ -6,7 +6,7 @@ mod timeline;
 
 use crate::exit::Exit;
 
-/// Look at rollouts of policies over clusters: the next step, or a whole scripted one
+/// Plan and simulate rollouts of policies over clusters
 #[derive(Debug, clap::Args)]
 pub struct RolloutArgs {
     #[command(subcommand)]

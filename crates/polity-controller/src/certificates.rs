@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use polity_pki::{Authority, AuthorityError, Certificate, Issued, PrivateKey, ServerNames};
 
 /// The Secret of the authority.
-pub const CA_SECRET: &str = "kubewarden-ca";
+pub const CA_SECRET: &str = polity_api::policies::names::CA_SECRET;
 /// The Secret of the controller's own webhooks.
-pub const WEBHOOK_SECRET: &str = "kubewarden-webhook-server-cert";
+pub const WEBHOOK_SECRET: &str = polity_api::policies::names::WEBHOOK_SECRET;
 /// How often certificates are looked at.
 pub const CHECK_EVERY: Duration = Duration::from_hours(12);
 

@@ -1,9 +1,9 @@
-//! The way out: deletes policies, then policy servers, then stops the controller, so that an uninstall leaves nothing
-//! behind that waits for somebody who is gone.
+//! The cleanup before an uninstall: deletes policies, then policy servers, then stops the controller. No object is left
+//! that waits for a finalizer of a controller that no longer runs.
 //!
-//! While a controller runs it does the finalising: webhooks go before what they call, and what is on its way is
-//! answered. Where none runs this does what it would do, without the waiting. Each round reads everything anew; running
-//! it twice, or again after it was killed, is the same as once.
+//! While a controller runs, it finalises what is deleted. Where none runs, the cleanup removes webhooks and finalizers
+//! itself, without waiting for requests in flight. Each round reads everything anew: running it twice, or again after it
+//! was killed, has the same result as running it once.
 
 mod plan;
 mod words;
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::names;
@@ -129,8 +130,10 @@ impl Cleanup {
         let revisions = if_served(revisions)?
             .map(|all| all.items)
             .unwrap_or_default();
+        let (controller, n_controller_pods) = self.controller().await?;
         let mut observed = Observed {
-            controller: self.controller().await?,
+            controller,
+            n_controller_pods,
             policies,
             servers,
             revisions: revisions
@@ -183,15 +186,27 @@ impl Cleanup {
         Ok(left.collect())
     }
 
-    async fn controller(&self) -> kube::Result<Controller> {
-        let deployment = self.deployments().get_opt(&self.deployment).await?;
-        Ok(deployment.map_or(Controller::Absent, |deployment| {
-            let status = deployment.status.unwrap_or_default();
-            Controller::Deployed {
-                n_wanted: deployment.spec.replicas.unwrap_or(1),
-                n_ready: status.ready_replicas.unwrap_or_default(),
-            }
-        }))
+    /// The Deployment of the controller, and how many pods of it there are.
+    async fn controller(&self) -> kube::Result<(Controller, usize)> {
+        let Some(deployment) = self.deployments().get_opt(&self.deployment).await? else {
+            return Ok((Controller::Absent, 0));
+        };
+        let status = deployment.status.unwrap_or_default();
+        let controller = Controller::Deployed {
+            n_wanted: deployment.spec.replicas.unwrap_or(1),
+            n_ready: status.ready_replicas.unwrap_or_default(),
+        };
+        let labels = deployment.spec.selector.match_labels.unwrap_or_default();
+        if labels.is_empty() {
+            return Ok((controller, 0));
+        }
+        let selector: Vec<_> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let params = ListParams::default().labels(&selector.join(","));
+        Ok((controller, pods.list_metadata(&params).await?.items.len()))
     }
 
     /// Carries out one write. What is gone meanwhile, or has changed, is looked at in the next round.

@@ -1,4 +1,4 @@
-//! The controller as one process runs it: it works while it leads, keeps the authority fresh, and stops in order.
+//! The controller of one process: it works while it leads, renews the authority, and stops in order.
 
 use std::time::Duration;
 
@@ -16,12 +16,13 @@ use crate::metrics::PolicyMetrics;
 use crate::objects::Setup;
 use crate::policies::Lifecycle;
 use crate::servers::{SecretError, Servers, ensure_authorities};
+use crate::webhooks::Registration;
 
 /// The Lease of the controllers.
-const LEASE: &str = "a4ddbf36.kubewarden.io";
-/// How often what has no policy any more is looked for.
+pub const CONTROLLER_LEASE: &str = "a4ddbf36.kubewarden.io";
+/// How often revisions and webhooks without a policy are looked for.
 const ORPHANS_EVERY: Duration = Duration::from_mins(10);
-/// The pause after a certificate could not be looked at.
+/// The pause after the authority could not be read or renewed.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Why the controller cannot run.
@@ -32,10 +33,10 @@ pub enum ControllerError {
     Election(#[from] BadTiming),
 }
 
-/// Everything that a controller is made of.
+/// The parts and settings of a controller.
 #[derive(Clone)]
 pub struct Controller {
-    /// As whom it reads and writes.
+    /// The client that reads and writes.
     pub client: Client,
     /// The time.
     pub clock: Clock,
@@ -45,17 +46,20 @@ pub struct Controller {
     pub setup: Setup,
     /// Its name in the election; `None` works without one.
     pub identity: Option<String>,
-    /// What it counts, if anybody wants to know.
+    /// Where it counts statuses.
     pub metrics: Option<PolicyMetrics>,
+    /// The configurations of the webhooks that this process serves; they are restored while it leads. `None` when it
+    /// serves none.
+    pub registration: Option<Registration>,
 }
 
 impl Controller {
-    /// Works until the shutdown, while it leads. The lease is given back when all work has ended.
+    /// Works until the shutdown, while it leads. The lease is released when all work has ended.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), ControllerError> {
         self.run_with_defaults(None, shutdown).await
     }
 
-    /// Does so, and keeps to the recommended policies in a ConfigMap of this name.
+    /// Runs, and applies the recommended policies in a ConfigMap of this name.
     pub async fn run_with_defaults(
         self,
         config_map: Option<String>,
@@ -71,7 +75,8 @@ impl Controller {
         };
         let elector = Elector::new(identity, LeaseTiming::default())?;
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.settings.namespace);
-        let (election, mut leadership) = Election::new(leases, LEASE, elector, self.clock.clone());
+        let (election, mut leadership) =
+            Election::new(leases, CONTROLLER_LEASE, elector, self.clock.clone());
         let ended = Shutdown::new();
         let taking_part = election.run(ended.clone());
         let working = async {
@@ -98,7 +103,7 @@ impl Controller {
         Ok(())
     }
 
-    /// One term: certificates first, then everything that stands on them.
+    /// One term as the leader: first the certificates, then everything that needs them.
     async fn lead(&self, defaults: Option<&Defaults>, term: Shutdown) {
         let Some(authorities) = Box::pin(term.run_until(self.first_authorities())).await else {
             return;
@@ -116,6 +121,11 @@ impl Controller {
             Box::pin(term.run_until(self.renew(&lifecycle, &renewed))),
             Box::pin(term.run_until(self.collect(&lifecycle))),
             Box::pin(async {
+                if let Some(registration) = &self.registration {
+                    let _ = Box::pin(term.run_until(registration.keep())).await;
+                }
+            }),
+            Box::pin(async {
                 if let Some(defaults) = defaults {
                     defaults.run(term.clone()).await;
                 }
@@ -132,7 +142,7 @@ impl Controller {
         }
     }
 
-    /// Keeps the authority fresh: webhooks trust the new one before anybody serves with it.
+    /// Renews the authority. Webhooks trust the new one before any policy server serves with it.
     async fn renew(&self, lifecycle: &Lifecycle, renewed: &watch::Sender<Authorities>) {
         loop {
             self.clock.sleep(CHECK_EVERY).await;
@@ -152,7 +162,7 @@ impl Controller {
             if let Err(error) = lifecycle.collect_orphans().await {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "could not look for what has no policy"
+                    "could not collect objects without a policy"
                 );
             }
             self.clock.sleep(ORPHANS_EVERY).await;
@@ -166,7 +176,7 @@ impl Controller {
     async fn complain(&self, error: &SecretError) {
         warn!(
             error = error as &dyn std::error::Error,
-            "could not look after the certificates"
+            "could not read or renew the certificate authority"
         );
         self.clock.sleep(RETRY).await;
     }

@@ -28,7 +28,7 @@ use tracing::warn;
 use self::apply::Applied;
 use crate::kinds::{OwnedKey, OwnedKind};
 use crate::names::spelled;
-use crate::shell::{Queue, Story, pause, slow_round, tell, watch};
+use crate::shell::{ObjectEvent, Queue, pause, publish, slow_round, watch};
 use crate::webhooks;
 
 pub use documents::{Document, Documents, Problem};
@@ -292,7 +292,7 @@ impl Defaults {
     }
 
     async fn warn(&self, map: &ConfigMap, reason: &str, note: &str) {
-        let story = Story {
+        let event = ObjectEvent {
             about: ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("ConfigMap".to_owned()),
@@ -305,8 +305,9 @@ impl Defaults {
             note,
             is_warning: true,
             manager: MANAGER,
+            rank: 0,
         };
-        tell(&self.client, &story, self.clock.now()).await;
+        publish(&self.client, &event, self.clock.now()).await;
     }
 
     fn config_maps(&self) -> Api<ConfigMap> {

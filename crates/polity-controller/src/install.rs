@@ -1,5 +1,5 @@
-//! What an installation is made of, as manifests: a namespace of its own, accounts with no more rights than they use, the
-//! controller, and a first policy server. `config/install/` is written from here, and `polity up` applies the same roles.
+//! The manifests of an installation: its namespace, accounts with no more rights than they use, the controller, and a
+//! first policy server. `config/install/` is written from here, and `polity up` applies the same roles.
 
 mod roles;
 
@@ -12,8 +12,13 @@ use crate::webhooks::SERVICE;
 
 /// The controller: its Deployment, and its account.
 pub const CONTROLLER: &str = "kubewarden-controller";
-/// The account of policy servers that name none.
+/// An account that PolicyServers can name. Those that name none get one of their own from the controller.
 pub const POLICY_SERVER_ACCOUNT: &str = "policy-server";
+/// The ClusterRole with what context-aware policies may read, by the name that installations know.
+pub(crate) const CONTEXT_WATCHER: &str = "kubewarden-context-watcher";
+/// What namespaced policies on the default policy server may ask its host for. Questions about the cluster are left out:
+/// `can_i` would answer a tenant about every user.
+pub const NAMESPACED_CAPABILITIES: [&str; 4] = ["oci/*", "net/*", "crypto/*", "cache/*"];
 /// The account of the job that cleans up before an uninstall.
 pub const CLEANUP_ACCOUNT: &str = "kubewarden-cleanup";
 /// The policy server of policies that name none.
@@ -29,7 +34,7 @@ pub const METRICS_PORT: u16 = 8088;
 /// What can be chosen about an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
-    /// Where everything lives.
+    /// The namespace of the controller and of all policy servers.
     pub namespace: String,
     /// The image of controller and policy servers.
     pub image: String,
@@ -56,7 +61,7 @@ impl Installation {
         })
     }
 
-    /// Who may do what: the controller, the policy servers, the cleanup, and the owners of policies.
+    /// The accounts and rights of the controller, the policy servers, the cleanup, and the owners of policies.
     pub fn roles(&self) -> Vec<Value> {
         roles::all(&self.namespace)
     }
@@ -78,7 +83,7 @@ impl Installation {
         })
     }
 
-    /// Where that Service leads when the controller is no pod: to a process on this machine.
+    /// The endpoints of that Service when the controller is not a pod but a process on this machine.
     pub fn webhook_endpoints(&self, address: SocketAddr) -> Value {
         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
         json!({
@@ -93,12 +98,19 @@ impl Installation {
         })
     }
 
-    /// What policies run on that say nothing about it.
+    /// The policy server of policies that name none.
+    ///
+    /// The memory limit leaves room for a hundred policies (about 120 MB), one guest that uses all the memory it may have
+    /// (512 MiB), the lists that context-aware policies read (512 MiB at most), and the compilation of large modules.
     pub fn defaults(&self) -> Vec<Value> {
         vec![json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "PolicyServer",
             "metadata": {"name": DEFAULT_SERVER, "labels": labels()},
-            "spec": {"image": self.image, "replicas": self.replicas},
+            "spec": {
+                "image": self.image, "replicas": self.replicas,
+                "namespacedPoliciesCapabilities": NAMESPACED_CAPABILITIES,
+                "requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "2Gi"},
+            },
         })]
     }
 

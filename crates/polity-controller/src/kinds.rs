@@ -1,4 +1,4 @@
-//! The kinds that people own: policy servers, and the four kinds of policies. Revisions are nobody's but ours.
+//! The kinds that users own: policy servers, and the four kinds of policies. Revisions belong to the controller.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use polity_api::policies::v1::PolicyServer;
 
 use crate::lifecycle::PolicyKind;
 
-/// A kind that people own. Servers come first: policies run on them.
+/// A kind that users own. Servers come first: policies run on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OwnedKind {
     /// PolicyServer.
@@ -71,7 +71,7 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// The objects among which it is.
+    /// The API of its kind and namespace.
     pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
         match &self.namespace {
             Some(namespace) => {

@@ -1,10 +1,17 @@
-//! The controller of one cluster: what becomes of policies and the servers that run them.
+//! The controller of one cluster: it reconciles policies and the policy servers that run them.
 //!
-//! Decisions are pure functions of what was read and the time: [`lifecycle`] says what to write next for one policy
-//! and when to look again, [`objects`] what a policy server is made of, [`certificates`] which are due, [`validation`]
-//! what may be stored, [`defaults`] what becomes of recommended policies, [`cleanup`] what goes before an uninstall,
-//! [`install`] what an installation is made of. Nothing is kept in between, so a restart needs no recovery.
-//! [`policies`] and [`servers`] are the shells that read and write; [`Controller`] runs both while it leads.
+//! Decisions are pure functions of the observed objects and the time:
+//!
+//! - [`lifecycle`]: the next writes for one policy, and when to look again;
+//! - [`objects`]: the objects of a policy server;
+//! - [`certificates`]: the certificates that are due;
+//! - [`validation`]: whether an object of ours may be stored;
+//! - [`defaults`]: the recommended policies;
+//! - [`cleanup`]: what is deleted before an uninstall;
+//! - [`install`]: the manifests of an installation.
+//!
+//! Nothing is kept between two reconciles, so a restart needs no recovery. [`policies`] and [`servers`] read and write;
+//! [`Controller`] runs both while it leads.
 
 pub mod certificates;
 pub mod cleanup;
@@ -22,6 +29,6 @@ mod shell;
 pub mod validation;
 pub mod webhooks;
 
-pub use controller::{Controller, ControllerError};
+pub use controller::{CONTROLLER_LEASE, Controller, ControllerError};
 pub use kinds::{OwnedKey, OwnedKind};
 pub use metrics::PolicyMetrics;

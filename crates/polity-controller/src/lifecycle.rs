@@ -1,10 +1,10 @@
-//! The lifecycle of one policy, as decisions: what was read and the time go in, what to write and when to look again
-//! come out.
+//! The lifecycle of one policy, as decisions: the observed objects and the time go in, the writes and the time of the
+//! next look come out.
 //!
 //! G is the generation of the policy, S the one its webhook points at. A new G gets a revision; the leader of the policy
-//! server initialises it, every replica loads it, all of them say so on the revision. Only when every expected replica is
-//! ready does the webhook move from S to G; when nobody can be on the way to S any more, S is disabled. Whatever fails
-//! on the way, S goes on serving.
+//! server initialises it, every replica loads it, and all of them report on the revision. The webhook moves from S to G
+//! once every expected replica is ready; S is disabled when no request can still be on its way to it. Whatever fails, S
+//! keeps serving.
 
 mod conditions;
 mod events;
@@ -26,6 +26,7 @@ pub use plan::{Plan, Step, Write};
 pub use policy::{Content, Modules, Policy, PolicyError, PolicyKind};
 pub use revision::{claim, meet};
 pub use rollback::refused as rollback_refused;
+pub(crate) use webhook::normal;
 pub use webhook::{Owner, Webhook, WebhookKind};
 
 #[cfg(test)]

@@ -134,9 +134,15 @@ pub fn validate_path(id: &str, generation: i64) -> String {
     format!("/validate/{id}/{generation}")
 }
 
-/// The name of the Service, the Secret, the ConfigMap and the Lease of a policy server.
+/// The name of the Service, the Secret, the ConfigMap, the Lease and the ServiceAccount of a policy server, and of the
+/// Role and RoleBinding of that account.
 pub fn policy_server(server: &str) -> String {
-    format!("policy-server-{server}")
+    polity_api::policies::names::policy_server(server)
+}
+
+/// The name of the ClusterRoleBinding that lets a policy server's own account read the cluster for its policies.
+pub fn context_binding(server: &str) -> String {
+    format!("kubewarden-context-watcher-{server}")
 }
 
 /// The name of the headless Service of a policy server: one that no other server's Service can have.

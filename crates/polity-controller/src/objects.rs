@@ -1,5 +1,5 @@
-//! The objects of a policy server, as values (section 4): what they should be for a PolicyServer and the way this
-//! controller is set up. Nothing here is read or written.
+//! The objects of a policy server, as values: what each should be for a PolicyServer and the setup of this controller.
+//! Nothing here reads or writes the cluster.
 
 mod config;
 mod network;
@@ -21,7 +21,8 @@ use crate::names::{app_label, policy_server};
 
 pub use config::{Configs, config_hash, config_map};
 pub use network::{disruption_budget, peers, service};
-pub use rights::{lease, role, role_binding};
+pub(crate) use rights::{account, account_of};
+pub use rights::{context_binding, former_accounts, lease, role, role_binding, service_account};
 pub use storage::{Cache, claim};
 pub use workload::stateful_set;
 
@@ -30,11 +31,9 @@ pub use workload::stateful_set;
 pub struct Setup {
     /// Where policy servers live.
     pub namespace: String,
-    /// The account of servers that name none.
-    pub service_account: String,
-    /// Whether servers accept whatever concerns their own namespace.
+    /// Whether servers accept every request about their own namespace.
     pub always_accept_own_namespace: bool,
-    /// The port of the Service for metrics, if they are on.
+    /// The port of the Service for metrics, when metrics are on.
     pub metrics_port: Option<i32>,
     /// Whether traces are exported.
     pub has_tracing: bool,
@@ -42,7 +41,7 @@ pub struct Setup {
     pub collector: Collector,
     /// The Secret with the authority of the collector, key `ca.crt`.
     pub collector_ca_secret: Option<String>,
-    /// The Secret with the certificate that the collector is shown, keys `tls.crt` and `tls.key`.
+    /// The Secret with the client certificate for the collector, keys `tls.crt` and `tls.key`.
     pub collector_client_secret: Option<String>,
     /// The ConfigMap with the authority of API servers, for mutual TLS.
     pub client_ca_config_map: Option<String>,
@@ -50,16 +49,16 @@ pub struct Setup {
     pub image_pull_secrets: Vec<String>,
     /// Whether pods use the network of their node.
     pub host_network: bool,
-    /// The storage class of caches that no server asks for.
+    /// The storage class of the caches of servers without `spec.cache`; `None` gives each replica a volume of its own.
     pub cache_storage_class: Option<String>,
 }
 
 /// Where traces and metrics go.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Collector {
-    /// To one that is put beside each replica.
+    /// To a sidecar of each replica.
     Sidecar,
-    /// Where the controller itself was told, in these variables.
+    /// To the collector that these variables of the controller name.
     Elsewhere(Vec<EnvVar>),
 }
 
@@ -74,7 +73,7 @@ pub(crate) fn name_of(server: &PolicyServer) -> &str {
     server.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// What every object of a policy server has: it goes with its owner, and says whose it is.
+/// The metadata that every object of a policy server has: its owner, and the labels of the server.
 pub(crate) fn metadata_of(server: &PolicyServer, setup: &Setup, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
@@ -89,7 +88,7 @@ fn owner(server: &PolicyServer) -> Option<OwnerReference> {
     server.controller_owner_ref(&())
 }
 
-/// The labels of section 2.2 on workload and pods.
+/// The labels of the workload, its pods and all other objects of a policy server.
 pub(crate) fn labels(server: &str) -> BTreeMap<String, String> {
     [
         ("app", app_label(server)),
@@ -106,7 +105,7 @@ pub(crate) fn labels(server: &str) -> BTreeMap<String, String> {
     .into()
 }
 
-/// What a Service and a budget find the pods by; those of an older Deployment too.
+/// The labels by which a Service and a disruption budget select pods, those of an older Deployment included.
 fn selector(server: &str) -> BTreeMap<String, String> {
     let keys = ["app.kubernetes.io/instance", names::PART_OF];
     let all = labels(server).into_iter();
@@ -114,7 +113,7 @@ fn selector(server: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A part of an object that is easier to read as what people write.
+/// Decodes a part of an object that is easier to read as JSON.
 fn decoded<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("what is written here has the shape of its type")
 }

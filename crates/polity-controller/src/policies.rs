@@ -1,11 +1,11 @@
-//! The lifecycle's shell: watches what concerns policies, and for each reads, plans and writes until nothing is left.
+//! Reconciles policies: watches what concerns them, and for each reads, plans and writes until nothing is left to write.
 //!
-//! One policy is handled by one task at a time, from a state at least as new as its own last writes. Only the holder of
-//! the lease may run this.
+//! One policy is reconciled by one task at a time, from a state at least as new as its own last writes. Only the holder
+//! of the lease may run this.
 
 mod apply;
+mod events;
 mod observe;
-mod tell;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -22,14 +22,15 @@ use crate::lifecycle::{Plan, PolicyError, PolicyKind, Settings, Write};
 use crate::metrics::PolicyMetrics;
 use crate::shell::{Queue, pause, slow_round};
 
-pub(crate) use observe::configurations;
+pub(crate) use observe::{configuration_resource, configurations};
 
 /// The name under which the controller writes.
 const MANAGER: &str = "polity/lifecycle";
-/// How many policies are looked at side by side.
+/// How many policies are reconciled at the same time.
 const N_WORKERS: usize = 8;
-/// How often a policy is read and planned for in one go; far more than any plan needs.
+/// How often a policy is read and planned in one reconcile; far more than any plan needs.
 const MOST_ROUNDS: usize = 40;
+
 /// Which policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyKey {
@@ -41,21 +42,21 @@ pub struct PolicyKey {
     pub name: String,
 }
 
-/// Why a policy could not be handled this time. It is tried again.
+/// Why a reconcile of a policy failed. It is retried.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// The API server, or the way to it.
+    /// A request to the API server failed.
     #[error("asking the API server")]
     Api(#[from] kube::Error),
     /// What is stored is not a policy.
     #[error("reading the policy")]
     Policy(#[from] PolicyError),
-    /// It did not come to rest.
+    /// The plans did not become empty.
     #[error("still something to write after {MOST_ROUNDS} rounds")]
     Restless,
 }
 
-/// What the shell needs to do its work.
+/// The reconciler of policies.
 #[derive(Clone)]
 pub struct Lifecycle {
     client: Client,
@@ -69,7 +70,7 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// A shell that writes through this client.
+    /// A reconciler that writes through this client.
     pub fn new(client: Client, clock: Clock, settings: Settings) -> Self {
         Self {
             queue: Arc::new(Queue::new(clock.clone())),
@@ -88,7 +89,7 @@ impl Lifecycle {
         Self { metrics, ..self }
     }
 
-    /// Goes on with other certificates in every webhook.
+    /// Puts other certificates into every webhook.
     pub fn trust(&self, ca_bundle: &str) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         if settings.ca_bundle == ca_bundle {
@@ -133,7 +134,7 @@ impl Lifecycle {
         }
     }
 
-    /// Removes what is left of policies that are gone for good (row 26).
+    /// Deletes revisions and webhooks whose policy no longer exists.
     pub async fn collect_orphans(&self) -> Result<(), ReconcileError> {
         let namespace = self.settings().namespace;
         for write in observe::orphans(&self.client, &namespace).await? {
@@ -173,7 +174,7 @@ impl Lifecycle {
                                 kind = key.kind.as_str(),
                                 reason = event.reason.as_str(),
                                 note = event.note,
-                                "policy moved on"
+                                "policy status changed"
                             );
                         }
                         if let (Write::UpdatePolicyStatus(status), Some(metrics)) =
@@ -181,7 +182,7 @@ impl Lifecycle {
                         {
                             metrics.count(&observed.policy, status);
                         }
-                        tell::tell(&self.client, &observed.policy, &events, now).await;
+                        events::publish(&self.client, &observed.policy, &events, now).await;
                     }
                     Outcome::Conflict => break,
                     Outcome::Refused(what) => {
@@ -210,7 +211,7 @@ impl Lifecycle {
             policy = key.name,
             kind = key.kind.as_str(),
             error = error as &dyn std::error::Error,
-            "could not bring the policy forward"
+            "policy reconcile failed"
         );
         pause(self.count(key, true))
     }
@@ -231,7 +232,7 @@ impl Lifecycle {
     }
 }
 
-/// When a policy wants to be looked at again, if nothing happens to it.
+/// When to reconcile a policy again, if nothing changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Never: it does not exist.

@@ -1,7 +1,7 @@
-//! The shell of policy servers: makes their objects so, keeps their certificates good, and says how far it got.
+//! Reconciles PolicyServers: applies their objects, renews their certificates, and writes their status.
 //!
-//! Every object is applied whole under our own field manager; one of the same name that is somebody else's is left
-//! alone and named in the status.
+//! Every object is applied under our own field manager. An object of the same name that another owner made is never
+//! changed; the status names it.
 
 mod cache;
 mod callers;
@@ -9,6 +9,7 @@ mod ensure;
 mod run;
 mod secrets;
 mod status;
+mod workload;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{ListParams, PostParams};
@@ -28,28 +28,30 @@ use polity_runtime::write::{WriteError, Writer};
 
 use crate::certificates::Authorities;
 use crate::names;
-use crate::objects::{self, Configs, Setup};
+use crate::objects::{self, Setup};
+use crate::webhooks::ServedPolicies;
 use callers::Caller;
-use ensure::{check_owner, is_owned_by};
+use ensure::is_owned_by;
+use status::Counts;
 
 pub use secrets::{SecretError, ensure_authorities, ensure_webhook_certificate};
 
 /// The name under which the objects of policy servers are written.
 const MANAGER: &str = "polity/policy-servers";
-/// How soon a server is looked at again that is being deleted and still has webhooks, or whose webhooks do not trust
-/// a new authority yet.
+/// The pause before the next look at a server that is being deleted while webhooks still call it, or whose webhooks do
+/// not trust a new authority yet.
 const RECHECK: Duration = Duration::from_secs(2);
-/// How soon to look again whether something that is in the way has gone; what a deleted server of the same name left
-/// behind goes by itself.
+/// The pause before the next look at an object of another owner that has a name this server needs. The objects of a
+/// deleted server of the same name are garbage collected.
 const IN_THE_WAY: Duration = Duration::from_secs(5);
 
-/// Why an object of a policy server is not as it should be.
+/// Why an object of a policy server could not be reconciled.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The API server, or the way to it.
+    /// A request to the API server failed.
     #[error("asking the API server")]
     Api(#[from] kube::Error),
-    /// The write did not happen.
+    /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A certificate could not be made or stored.
@@ -62,7 +64,7 @@ pub enum ServerError {
         kind: String,
         /// Its name.
         name: String,
-        /// Whose it is.
+        /// Its owner.
         owner: String,
     },
     /// The claim of the cache finds no volume.
@@ -70,14 +72,20 @@ pub enum ServerError {
     Unbound {
         /// The claim.
         claim: String,
-        /// What is said about it.
+        /// The last Event about it.
         words: String,
     },
-    /// Whoever calls the server would refuse what it is about to show.
+    /// Some webhook would refuse the new serving certificate.
     #[error(
-        "waiting until every webhook trusts the new authority; the certificate before serves on"
+        "waiting until every webhook trusts the new authority; the previous certificate is served meanwhile"
     )]
     NotTrustedYet,
+    /// Webhooks still call a server that is being deleted.
+    #[error("webhooks of policies that still call this server: {n_callers}")]
+    StillCalled {
+        /// How many.
+        n_callers: usize,
+    },
     /// The server asks for signatures to be verified.
     #[error(
         "verificationConfig is set, and this release cannot verify signatures: nothing is served unverified"
@@ -85,7 +93,10 @@ pub enum ServerError {
     Verification,
 }
 
-/// When a policy server wants to be looked at again.
+/// What became of the objects that one condition reports about: its message, or why they could not be applied.
+type Outcome = (PolicyServerConditionType, Result<String, ServerError>);
+
+/// When to reconcile a policy server again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// It does not exist.
@@ -96,7 +107,7 @@ pub enum Next {
     Slowly,
 }
 
-/// What the shell needs to do its work.
+/// The reconciler of PolicyServers.
 #[derive(Clone)]
 pub struct Servers {
     client: Client,
@@ -105,7 +116,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// A shell that sets up policy servers in this way.
+    /// A reconciler that writes through this client.
     pub fn new(client: Client, clock: Clock, setup: Setup) -> Self {
         Self {
             client,
@@ -114,7 +125,7 @@ impl Servers {
         }
     }
 
-    /// Makes one policy server so.
+    /// Reconciles one PolicyServer.
     pub async fn reconcile(
         &self,
         name: &str,
@@ -137,13 +148,10 @@ impl Servers {
             servers.replace(name, &PostParams::default(), &held).await?;
             return Ok(Next::After(Duration::ZERO));
         }
-        let made = self.make(&server, authorities).await;
-        let workload: Api<StatefulSet> = self.namespaced();
-        let workload = workload.get_opt(&names::stateful_set(name)).await?;
-        let n_replicas = workload
-            .and_then(|workload| workload.status)
-            .map(|status| status.replicas);
-        let status = status::of(&server, &made, n_replicas, self.clock.now());
+        let revisions = self.revisions(name).await?;
+        let outcomes = self.make(&server, &revisions, authorities).await;
+        let counts = self.counts(name, &revisions).await?;
+        let status = status::of(&server, &outcomes, counts, self.clock.now());
         let writer = Writer::new(servers, (), MANAGER);
         writer.apply_status(&server, &status).await?;
         let mut next = if self.is_cache_bound(&server).await? {
@@ -151,39 +159,64 @@ impl Servers {
         } else {
             Next::After(cache::PATIENCE)
         };
-        for error in made.into_iter().filter_map(|(_, result)| result.err()) {
+        for error in outcomes.into_iter().filter_map(|(_, result)| result.err()) {
             match error {
                 ServerError::Api(_) | ServerError::Write(_) | ServerError::Secret(_) => {
                     return Err(error);
                 }
-                // What a user has to mend is in the status.
+                // The status shows what a user has to change.
                 ServerError::Foreign { .. } => next = Next::After(IN_THE_WAY),
                 ServerError::NotTrustedYet => next = Next::After(RECHECK),
-                ServerError::Unbound { .. } | ServerError::Verification => {}
+                ServerError::Unbound { .. }
+                | ServerError::Verification
+                | ServerError::StillCalled { .. } => {}
             }
         }
         Ok(next)
     }
 
-    /// Makes every object, and answers what came of each.
+    /// The replicas of a server, and the policies that it serves.
+    async fn counts(
+        &self,
+        name: &str,
+        revisions: &[PolicyRevision],
+    ) -> Result<Counts, ServerError> {
+        let workloads: Api<StatefulSet> = self.namespaced();
+        let workload = workloads.get_opt(&names::stateful_set(name)).await?;
+        let status = workload.and_then(|workload| workload.status);
+        let served = ServedPolicies::of(revisions, false);
+        Ok(Counts {
+            n_replicas: status.as_ref().map_or(0, |status| status.replicas),
+            n_ready: status
+                .and_then(|status| status.ready_replicas)
+                .unwrap_or_default(),
+            n_policies: i32::try_from(served.n_protecting + served.n_monitoring).ok(),
+        })
+    }
+
+    /// Applies every object. Each outcome is the condition that reports it.
     async fn make(
         &self,
         server: &PolicyServer,
+        revisions: &[PolicyRevision],
         authorities: &Authorities,
-    ) -> Vec<(PolicyServerConditionType, Result<(), ServerError>)> {
+    ) -> Vec<Outcome> {
         use PolicyServerConditionType as Type;
         if server.spec.verification_config.is_some() {
             return vec![(Type::StatefulSetReconciled, Err(ServerError::Verification))];
         }
         let setup = &*self.setup;
         let now = self.clock.now();
-        vec![
+        let outcomes = [
             (Type::CARootSecretReconciled, Ok(())),
             (
                 Type::CertSecretReconciled,
                 secrets::ensure(&self.client, setup, server, authorities, now).await,
             ),
-            (Type::ConfigMapReconciled, self.make_config(server).await),
+            (
+                Type::ConfigMapReconciled,
+                self.make_config(server, revisions).await,
+            ),
             (Type::ServiceReconciled, self.make_services(server).await),
             (
                 Type::PodDisruptionBudgetReconciled,
@@ -194,23 +227,40 @@ impl Servers {
                 Type::StatefulSetReconciled,
                 self.make_workload(server).await,
             ),
-        ]
+        ];
+        outcomes
+            .into_iter()
+            .map(|(type_, result)| {
+                (
+                    type_,
+                    result.map(|()| status::success(type_, server, setup)),
+                )
+            })
+            .collect()
     }
 
-    async fn make_config(&self, server: &PolicyServer) -> Result<(), ServerError> {
-        let revisions: Api<PolicyRevision> = self.namespaced();
-        let selector = format!("{}={}", known::REVISION_POLICY_SERVER, server.name_any());
-        let revisions = revisions
-            .list(&ListParams::default().labels(&selector))
-            .await?;
+    async fn make_config(
+        &self,
+        server: &PolicyServer,
+        revisions: &[PolicyRevision],
+    ) -> Result<(), ServerError> {
         let mut serving: Vec<_> = revisions
-            .into_iter()
+            .iter()
             .filter(|one| one.spec.enabled && one.annotations().contains_key(known::SERVING))
+            .cloned()
             .collect();
-        // While an update drains, two generations of a policy serve: scripts see the newer one.
+        // While an update drains, two generations of a policy serve; the newer one is written.
         serving.sort_by_key(|one| one.spec.policy_generation);
         let config: ConfigMap = objects::config_map(server, &self.setup, &serving);
         self.ensure(server, &config).await
+    }
+
+    /// The revisions that are meant for a server.
+    async fn revisions(&self, server: &str) -> Result<Vec<PolicyRevision>, ServerError> {
+        let revisions: Api<PolicyRevision> = self.namespaced();
+        let selector = format!("{}={server}", known::REVISION_POLICY_SERVER);
+        let of_server = ListParams::default().labels(&selector);
+        Ok(revisions.list(&of_server).await?.items)
     }
 
     async fn make_services(&self, server: &PolicyServer) -> Result<(), ServerError> {
@@ -234,39 +284,7 @@ impl Servers {
         Ok(())
     }
 
-    /// The workload, once its replicas can do what they have to: report, and choose a leader.
-    async fn make_workload(&self, server: &PolicyServer) -> Result<(), ServerError> {
-        let setup = &*self.setup;
-        self.ensure(server, &objects::role(server, setup)).await?;
-        self.ensure(server, &objects::role_binding(server, setup))
-            .await?;
-        let leases: Api<Lease> = self.namespaced();
-        let lease = objects::lease(server, setup);
-        match leases.get_opt(&lease.name_any()).await? {
-            Some(found) => check_owner(&found, server)?,
-            None => drop(leases.create(&PostParams::default(), &lease).await?),
-        }
-        let configs = self.configs(server).await?;
-        self.ensure(server, &objects::stateful_set(server, setup, &configs))
-            .await
-    }
-
-    async fn configs(&self, server: &PolicyServer) -> Result<Configs, ServerError> {
-        let maps: Api<ConfigMap> = self.namespaced();
-        let sigstore_trust = match &server.spec.sigstore_trust_config {
-            Some(name) => {
-                let map = maps.get_opt(name).await?;
-                map.and_then(|map| map.data?.remove("sigstore-trust-config"))
-            }
-            None => None,
-        };
-        Ok(Configs {
-            verification: None,
-            sigstore_trust,
-        })
-    }
-
-    /// Lets a policy server go once nobody is called under its name any more.
+    /// Removes the finalizer of a policy server once no webhook calls it any more.
     async fn release(
         &self,
         servers: &Api<PolicyServer>,
@@ -275,6 +293,9 @@ impl Servers {
         let service = names::policy_server(&server.name_any());
         let callers = Caller::list(&self.client, &self.setup.namespace, &service).await?;
         if !callers.is_empty() {
+            let status = status::of_deletion(&server, callers.len(), self.clock.now());
+            let writer = Writer::new(servers.clone(), (), MANAGER);
+            writer.apply_status(&server, &status).await?;
             return Ok(Next::After(RECHECK));
         }
         let Some(finalizers) = server.metadata.finalizers.as_mut() else {

@@ -1,8 +1,10 @@
-//! The webhooks for our own kinds (section 3): what they are registered as, and what they answer.
+//! The webhooks for our own kinds: their registration, and their answers.
 //!
 //! [`configurations`] are values and [`answer`] is a pure function of one review; [`router`] looks up what the answer
 //! depends on.
 
+mod deletion;
+mod keep;
 mod run;
 mod serve;
 
@@ -17,14 +19,18 @@ use polity_api::policies::{GROUP, names};
 use polity_core::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-use crate::lifecycle::PolicyKind;
+use crate::lifecycle::{PolicyKind, WebhookKind};
 use crate::names::UniqueNames;
 use crate::validation::{self, References, StatusWriter};
 
+pub use deletion::ServedPolicies;
+pub use keep::Registration;
 pub use run::{BoundWebhooks, ServeError, Webhooks, are_registered};
 pub use serve::{Reviewer, router};
 
-/// The Service that API servers reach the controller by, unless told otherwise.
+/// The name under which the configurations are written.
+const MANAGER: &str = "polity/webhooks";
+/// The Service by which API servers reach the controller, unless a flag names another one.
 pub const SERVICE: &str = "kubewarden-controller-webhook-service";
 
 /// What a webhook is asked to do.
@@ -32,8 +38,17 @@ pub const SERVICE: &str = "kubewarden-controller-webhook-service";
 pub enum Verb {
     /// Fill in defaults.
     Mutate,
-    /// Say what is wrong.
+    /// Report what is wrong.
     Validate,
+}
+
+impl From<WebhookKind> for Verb {
+    fn from(kind: WebhookKind) -> Self {
+        match kind {
+            WebhookKind::Mutating => Self::Mutate,
+            WebhookKind::Validating => Self::Validate,
+        }
+    }
 }
 
 impl Verb {
@@ -85,7 +100,7 @@ impl OwnKind {
         }
     }
 
-    /// Revisions are only ever changed by those who may: RBAC says who creates them.
+    /// The operations that are checked. Who creates revisions is up to RBAC.
     fn operations(self) -> &'static [&'static str] {
         match self {
             Self::Policy(_) | Self::Server => &["CREATE", "UPDATE"],
@@ -94,7 +109,7 @@ impl OwnKind {
     }
 }
 
-/// The path at which a kind is looked at.
+/// The path at which a kind is reviewed.
 fn path(verb: Verb, kind: OwnKind) -> String {
     format!(
         "/{}-policies-kubewarden-io-v1-{}",
@@ -113,21 +128,21 @@ fn route(asked: &str) -> Option<(Verb, OwnKind)> {
 
 /// The name of the configuration of all our webhooks that are asked to do this.
 pub fn configuration_name(verb: Verb) -> String {
-    let word = match verb {
-        Verb::Mutate => "mutating",
-        Verb::Validate => "validating",
-    };
-    format!("kubewarden-controller-{word}-webhook-configuration")
+    match verb {
+        Verb::Mutate => names::CONTROLLER_MUTATING_WEBHOOKS.to_owned(),
+        Verb::Validate => names::CONTROLLER_VALIDATING_WEBHOOKS.to_owned(),
+    }
 }
 
-/// The two configurations, with the Service that is called and the certificates that it is trusted by.
+/// The two configurations, with the Service that is called and the certificates that it is trusted by. Every default is
+/// spelled out: what the API server would fill in must not look like an edit.
 pub fn configurations(
     namespace: &str,
     service: &str,
     ca_bundle: &str,
 ) -> (MutatingWebhookConfiguration, ValidatingWebhookConfiguration) {
     let hook = |verb: Verb, kind: OwnKind| {
-        json!({
+        let mut hook = json!({
             "name": format!("{}{}.kb.io", verb.letter(), kind.as_str().to_lowercase()),
             "admissionReviewVersions": ["v1"],
             "clientConfig": {
@@ -135,20 +150,32 @@ pub fn configurations(
                 "service": { "namespace": namespace, "name": service, "port": 443, "path": path(verb, kind) },
             },
             "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
             "sideEffects": "None",
+            "timeoutSeconds": 10,
             "rules": [{
                 "apiGroups": [GROUP], "apiVersions": ["v1"], "operations": kind.operations(),
-                "resources": kind.resources(),
+                "resources": kind.resources(), "scope": "*",
             }],
-        })
+        });
+        if verb == Verb::Mutate {
+            hook["reinvocationPolicy"] = json!("Never");
+        }
+        hook
     };
     let configuration = |verb: Verb| {
         let kinds =
             OwnKind::all().filter(|kind| verb == Verb::Validate || *kind != OwnKind::Revision);
+        let mut hooks: Vec<_> = kinds.map(|kind| hook(verb, kind)).collect();
+        if verb == Verb::Validate {
+            hooks.push(deletion_hook(hook(verb, OwnKind::Server)));
+        }
         let labels = BTreeMap::from([(names::PART_OF, names::PART_OF_VALUE)]);
         json!({
             "metadata": { "name": configuration_name(verb), "labels": labels },
-            "webhooks": kinds.map(|kind| hook(verb, kind)).collect::<Vec<_>>(),
+            "webhooks": hooks,
         })
     };
     let shaped = "what is written here has the shape of its type";
@@ -158,15 +185,27 @@ pub fn configurations(
     )
 }
 
+/// The webhook that warns about the deletion of a PolicyServer. It never prevents one, so a policy server can be deleted
+/// while no controller answers.
+fn deletion_hook(mut hook: Value) -> Value {
+    hook["name"] = json!("vpolicyserverdeletion.kb.io");
+    hook["rules"][0]["operations"] = json!(["DELETE"]);
+    hook["failurePolicy"] = json!("Ignore");
+    hook["timeoutSeconds"] = json!(5);
+    hook
+}
+
 /// What an answer depends on besides the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// How ids are spelled.
     pub unique_names: UniqueNames,
-    /// What the names in a PolicyServer lead to.
+    /// The objects that a PolicyServer names.
     pub references: References,
-    /// Who writes the status of a revision.
+    /// The writer of the status of a revision.
     pub writer: StatusWriter,
+    /// The policies of a PolicyServer that is deleted; `None` when they could not be counted.
+    pub served: Option<ServedPolicies>,
 }
 
 /// The answer to an AdmissionReview, as one.
@@ -184,6 +223,16 @@ pub fn answer(verb: Verb, kind: OwnKind, review: &Value, facts: &Facts) -> Value
                 response["patch"] = json!(ByteString(patch.to_string().into_bytes()));
             }
         }
+        Verb::Validate if kind == OwnKind::Server && request["operation"] == "DELETE" => {
+            let name = request["name"].as_str().unwrap_or_default();
+            let warning = match &facts.served {
+                Some(served) => served.warning(name),
+                None => Some(deletion::uncounted(name)),
+            };
+            if let Some(warning) = warning {
+                response["warnings"] = json!([warning]);
+            }
+        }
         Verb::Validate => {
             let wrong = wrong(kind, request, facts);
             if !wrong.is_empty() {
@@ -197,7 +246,7 @@ pub fn answer(verb: Verb, kind: OwnKind, review: &Value, facts: &Facts) -> Value
 
 fn wrong(kind: OwnKind, request: &Value, facts: &Facts) -> Vec<FieldError> {
     let (new, old) = (&request["object"], &request["oldObject"]);
-    // Whatever is wrong with it, what is being deleted must be able to go.
+    // An object that is being deleted must lose its finalizers, whatever is wrong with it.
     if !new["metadata"]["deletionTimestamp"].is_null() {
         return Vec::new();
     }

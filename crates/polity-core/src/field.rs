@@ -1,10 +1,24 @@
 //! Field paths and field errors, spelled the way Kubernetes spells them.
 
-use std::fmt;
+mod errors;
+
+use std::collections::HashSet;
+use std::fmt::{self, Write};
 
 use serde_json::Value;
 
+pub use errors::{FieldErrors, MAX_ERRORS};
+
+/// The longest path, in bytes. The names in a path come from foreign input; without a limit, each
+/// path below a very long name costs as much as that name.
+pub const MAX_PATH_BYTES: usize = 2048;
+
+/// What stands for the rest of a path that is too long.
+const ELLIPSIS: &str = "...";
+
 /// The path of a field inside an object: `spec.containers[0].name`, `metadata.labels[app]`.
+///
+/// A path that would be longer than [`MAX_PATH_BYTES`] ends with `...` instead.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(String);
 
@@ -16,29 +30,48 @@ impl FieldPath {
 
     /// A path that starts with one named field.
     pub fn of(name: &str) -> Self {
-        Self(name.to_owned())
+        Self::root().then(format_args!("{}", Shortened(name)))
     }
 
     /// The field `name` of the value at this path.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() {
-            Self(name.to_owned())
+            Self::of(name)
         } else {
-            Self(format!("{}.{name}", self.0))
+            self.then(format_args!(".{}", Shortened(name)))
         }
     }
 
     /// The list element `index` of the value at this path.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        self.then(format_args!("[{index}]"))
     }
 
     /// The map entry `key` of the value at this path.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        self.then(format_args!("[{}]", Shortened(key)))
+    }
+
+    /// This path, with one more step.
+    fn then(&self, step: fmt::Arguments<'_>) -> Self {
+        if self.0.len() > MAX_PATH_BYTES {
+            return self.clone();
+        }
+        let mut path = String::with_capacity(self.0.len() + 32);
+        path.push_str(&self.0);
+        let _ = path.write_fmt(step);
+        if path.len() > MAX_PATH_BYTES {
+            path.truncate(path.floor_char_boundary(MAX_PATH_BYTES - ELLIPSIS.len()));
+            path.push_str(ELLIPSIS);
+            // Marks the path as complete: nothing is added to it any more.
+            while path.len() <= MAX_PATH_BYTES {
+                path.push('.');
+            }
+        }
+        Self(path)
     }
 
     /// Whether this is the object itself.
@@ -50,6 +83,21 @@ impl FieldPath {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// A text without what a path has no space for.
+struct Shortened<'a>(&'a str);
+
+impl fmt::Display for Shortened<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One byte more than fits, so that the path is cut.
+        f.write_str(&self.0[..self.0.floor_char_boundary(MAX_PATH_BYTES + 4)])
+    }
+}
+
+/// A path as text, without what is beyond [`MAX_PATH_BYTES`].
+pub fn shortened(path: &str) -> String {
+    FieldPath::of(path).0
 }
 
 impl fmt::Display for FieldPath {
@@ -94,7 +142,7 @@ impl FieldErrorKind {
 }
 
 /// One thing wrong with one field; prints as `field: message`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldError {
     pub kind: FieldErrorKind,
     pub field: String,
@@ -209,12 +257,13 @@ impl fmt::Display for FieldError {
 
 /// Joins errors as a Status message does: one as it is, several in brackets, each once.
 pub fn join(errors: &[FieldError]) -> String {
+    let mut seen = HashSet::new();
     let mut texts: Vec<String> = Vec::new();
-    for error in errors {
-        let text = error.to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
+    for error in errors
+        .iter()
+        .filter(|error| seen.insert((&error.field, &error.message)))
+    {
+        texts.push(error.to_string());
     }
     match texts.as_slice() {
         [] => String::new(),
@@ -262,6 +311,31 @@ mod tests {
             "metadata.labels[a/b]"
         );
         assert_eq!(FieldPath::root().child("spec").to_string(), "spec");
+    }
+
+    #[test]
+    fn a_path_below_a_long_name_has_a_bounded_length() {
+        let long = "é".repeat(1 << 20);
+        let parents = [
+            FieldPath::of(&long),
+            FieldPath::of("spec").child(&long),
+            FieldPath::of("spec").key(&long),
+        ];
+        for parent in parents {
+            for path in [
+                parent.child("a"),
+                parent.index(7),
+                parent.key("b").child("c"),
+            ] {
+                assert!(path.as_str().len() <= MAX_PATH_BYTES + 1);
+                assert!(path.as_str().ends_with("..."), "{path}");
+            }
+        }
+        let exact = "x".repeat(MAX_PATH_BYTES - 4);
+        assert_eq!(
+            FieldPath::of("spec").child(&exact[1..]).as_str().len(),
+            MAX_PATH_BYTES
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod duration;
 pub mod expression;
 pub mod field;
+pub mod findings;
 pub mod go_text;
 pub mod governance;
 pub mod gvk;
@@ -22,5 +23,6 @@ pub mod yaml_out;
 
 pub use cluster::{ClusterName, ManagedCluster};
 pub use expression::{ExpressionError, GroupExpression};
-pub use field::{FieldError, FieldErrorKind, FieldPath};
+pub use field::{FieldError, FieldErrorKind, FieldErrors, FieldPath};
+pub use findings::Findings;
 pub use gvk::{GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey};

@@ -1,10 +1,15 @@
 //! Registry credentials from a docker `config.json`, credential helpers included.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use docker_credential::{CredentialRetrievalError, DockerCredential};
 use oci_client::secrets::RegistryAuth;
+use serde_json::Value;
+
+use crate::regular_file;
+
+/// The most that is read of a docker configuration.
+const MAX_CONFIG: u64 = 1 << 20;
 
 /// Where credentials are looked up.
 #[derive(Debug, Clone, Default)]
@@ -30,11 +35,18 @@ impl Credentials {
         let Some(config) = &self.config else {
             return RegistryAuth::Anonymous;
         };
+        let Ok(Some(text)) = regular_file::read(config, MAX_CONFIG) else {
+            return RegistryAuth::Anonymous;
+        };
+        if !names_plain_helpers(&text) {
+            tracing::warn!(
+                host,
+                "the docker configuration names a credential helper by a path, asking anonymously"
+            );
+            return RegistryAuth::Anonymous;
+        }
         for key in lookup_keys(host) {
-            let Ok(file) = File::open(config) else {
-                return RegistryAuth::Anonymous;
-            };
-            match docker_credential::get_credential_from_reader(file, &key) {
+            match docker_credential::get_credential_from_reader(text.as_slice(), &key) {
                 Ok(DockerCredential::UsernamePassword(user, password)) => {
                     return RegistryAuth::Basic(user, password);
                 }
@@ -60,6 +72,21 @@ impl Credentials {
         }
         RegistryAuth::Anonymous
     }
+}
+
+/// Whether every credential helper is named by a plain word. The name becomes a part of the name of a program, and one
+/// with a slash would run a program of the configuration's choice.
+fn names_plain_helpers(config: &[u8]) -> bool {
+    let Ok(config) = serde_json::from_slice::<Value>(config) else {
+        return true;
+    };
+    let helpers = config["credHelpers"].as_object().into_iter().flatten();
+    let helpers = helpers.map(|(_, helper)| helper);
+    let mut names = helpers
+        .chain([&config["credsStore"]])
+        .filter_map(Value::as_str);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    names.all(|name| name.chars().all(is_plain))
 }
 
 /// What a registry may be called in the file.
@@ -99,6 +126,34 @@ mod tests {
         }
         let config = r#"{"auths":{"https://index.docker.io/v1/":{"username":"u","password":"p"}}}"#;
         assert_eq!(auth(config, "docker.io"), "u:p");
+    }
+
+    #[test]
+    fn a_helper_that_is_named_by_a_path_is_not_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("trace");
+        let program = directory.path().join("run");
+        std::fs::write(&program, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        // `docker-credential-x` must be a directory for the path to lead anywhere.
+        std::fs::create_dir(directory.path().join("docker-credential-x")).unwrap();
+        let path = directory.path().join("docker-credential-x/../run");
+        let from_root = path.to_str().unwrap();
+        for name in ["x/../run", from_root, "../run"] {
+            for config in [
+                format!(r#"{{"credsStore":"{name}","auths":{{"h":{{}}}}}}"#),
+                format!(r#"{{"credHelpers":{{"h":"{name}"}}}}"#),
+            ] {
+                assert!(!names_plain_helpers(config.as_bytes()), "{config}");
+                assert_eq!(auth(&config, "h"), "anonymous", "{config}");
+            }
+        }
+        assert!(!trace.exists());
+        for name in ["desktop", "ecr-login", "osx_keychain2"] {
+            let config = format!(r#"{{"credsStore":"{name}"}}"#);
+            assert!(names_plain_helpers(config.as_bytes()), "{name}");
+        }
     }
 
     #[test]

@@ -22,16 +22,17 @@ pub enum FetchError {
     Unauthorized { host: String, message: String },
     #[error("{host} sent the download elsewhere: {reason}")]
     Redirected { host: String, reason: String },
-    /// A policy of a namespace may not have the server ask itself.
+    /// The request must not reach this machine.
     #[error(
-        "{host} is on the policy server's own machine or link: policies of a namespace reach it only if it is listed as \
-         an insecure source"
+        "{host} is on this machine or its link: it is reached only if it is listed as an insecure source"
     )]
     OutOfReach { host: String },
     #[error("{uri} is not a policy module: {reason}")]
     NotAModule { uri: String, reason: String },
     #[error("{uri} is not a policy module: it does not begin like a Wasm module")]
     NotWasm { uri: String },
+    #[error("{uri} did not arrive: {reason}")]
+    BrokenOff { uri: String, reason: String },
     #[error("{image:?} is not an image: {reason}")]
     NotAnImage { image: String, reason: String },
     #[error("{uri} has digest {actual}, not {expected}")]

@@ -1,6 +1,7 @@
 //! From a reference to a module: look into the store, ask the server, check, keep.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,9 @@ use crate::credentials::Credentials;
 use crate::digest::Digest;
 use crate::error::{FetchError, PushError, StoreError};
 use crate::http;
-use crate::registry::{self, Pushed};
+use crate::push::Pushed;
+use crate::registry::{self, Access, Operation};
+use crate::regular_file;
 use crate::sources::Sources;
 use crate::store::{LocalStore, Record};
 use crate::transport;
@@ -113,9 +116,6 @@ impl Fetcher {
         progress: &dyn Progress,
     ) -> Result<Fetched, FetchError> {
         let asked = async {
-            if let Some(host) = uri.host() {
-                self.sources.reach.check(&host, &self.sources).await?;
-            }
             match uri {
                 ModuleUri::File(path) => self.read(uri, path),
                 ModuleUri::Registry(registry) => self.pull(uri, registry, now, progress).await,
@@ -130,14 +130,31 @@ impl Fetcher {
                 }
             }
         };
-        tokio::time::timeout(self.limits.total, asked)
-            .await
-            .unwrap_or_else(|_| {
-                Err(FetchError::TimedOut {
-                    uri: uri.to_string(),
-                    limit: self.limits.total,
-                })
-            })
+        self.in_time(uri, asked).await
+    }
+
+    /// Gives up on a request after the time limit for all of it, however slowly the server goes on.
+    pub(crate) async fn in_time<T>(
+        &self,
+        what: impl fmt::Display,
+        asked: impl Future<Output = Result<T, FetchError>>,
+    ) -> Result<T, FetchError> {
+        let limit = self.limits.total;
+        let asked = tokio::time::timeout(limit, asked).await;
+        asked.unwrap_or_else(|_| {
+            let uri = what.to_string();
+            Err(FetchError::TimedOut { uri, limit })
+        })
+    }
+
+    pub(crate) fn access<'a>(&'a self, uri: &'a RegistryUri, operation: Operation) -> Access<'a> {
+        Access {
+            uri,
+            sources: &self.sources,
+            credentials: &self.credentials,
+            limits: &self.limits,
+            operation,
+        }
     }
 
     /// Publishes a module under a tag of a registry.
@@ -158,27 +175,20 @@ impl Fetcher {
             });
         }
         check_magic(uri, module)?;
-        let pushed = registry::with(
-            registry,
-            &self.sources,
-            &self.credentials,
-            &self.limits,
-            |client| async move { client.push(module.to_vec(), annotations).await },
-        );
+        let access = self.access(registry, Operation::Push);
+        let pushed = registry::with(access, |client| async move {
+            client.push(module.to_vec(), annotations).await
+        });
         Ok(pushed.await?)
     }
 
     /// The digest of the manifest that a reference stands for now.
     pub async fn resolve(&self, registry: &RegistryUri) -> Result<Digest, FetchError> {
-        let (sources, credentials) = (&self.sources, &self.credentials);
-        registry::with(
-            registry,
-            sources,
-            credentials,
-            &self.limits,
-            |client| async move { Ok(client.resolve().await?.manifest) },
-        )
-        .await
+        let access = self.access(registry, Operation::Pull);
+        let resolved = registry::with(access, |client| async move {
+            Ok(client.resolve().await?.manifest)
+        });
+        self.in_time(registry, resolved).await
     }
 
     async fn pull(
@@ -188,12 +198,8 @@ impl Fetcher {
         now: Timestamp,
         progress: &dyn Progress,
     ) -> Result<Fetched, FetchError> {
-        let (sources, credentials) = (&self.sources, &self.credentials);
         registry::with(
-            registry,
-            sources,
-            credentials,
-            &self.limits,
+            self.access(registry, Operation::Pull),
             |client| async move {
                 let artifact = client.resolve().await?;
                 // A moved tag often stands for a module that is here already.
@@ -262,14 +268,13 @@ impl Fetcher {
             path: path.to_owned(),
             source,
         };
-        let length = std::fs::metadata(path).map_err(file_error)?.len();
-        if length > self.limits.module_bytes {
+        let read = regular_file::read(path, self.limits.module_bytes).map_err(file_error)?;
+        let Some(bytes) = read else {
             return Err(FetchError::TooLarge {
                 uri: uri.to_string(),
                 limit: self.limits.module_bytes,
             });
-        }
-        let bytes = std::fs::read(path).map_err(file_error)?;
+        };
         check_magic(uri, &bytes)?;
         Ok(Fetched {
             digest: Digest::of(&bytes),

@@ -1,4 +1,4 @@
-//! What registries say about images: digests, manifests, configurations. No layer is ever downloaded.
+//! What registries have about images: digests, manifests, configurations. No layer is downloaded.
 
 use oci_client::Reference;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::digest::Digest;
 use crate::error::FetchError;
 use crate::fetcher::Fetcher;
-use crate::registry::{self, Registry};
+use crate::registry::{self, Operation, Registry};
 use crate::uri::RegistryUri;
 
 /// The kinds of manifests there are, indexes among them.
@@ -18,7 +18,7 @@ const MANIFESTS: [&str; 4] = [
 ];
 
 /// No configuration of an image is larger; a registry that sends more is stopped.
-const MAX_CONFIG: usize = 4 << 20;
+const MAX_CONFIG: u64 = 4 << 20;
 
 /// A manifest or an index.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,11 +45,7 @@ impl Fetcher {
     pub async fn image_digest(&self, image: &str) -> Result<String, FetchError> {
         let uri = parse(image)?;
         self.ask(image, &uri, |registry| async move {
-            registry
-                .client
-                .fetch_manifest_digest(&registry.uri.reference(), &registry.auth)
-                .await
-                .map_err(|error| registry.failed(error))
+            registry.manifest_digest(&MANIFESTS).await
         })
         .await
     }
@@ -77,7 +73,7 @@ impl Fetcher {
                 let one = reference.clone_with_digest(digest);
                 found = manifest(&registry, &one, image).await?;
             }
-            let config = config(&registry, &reference, &found.manifest, image).await?;
+            let config = config(&registry, &found.manifest, image).await?;
             Ok(ImageConfig {
                 manifest: found.manifest,
                 digest: found.digest,
@@ -96,8 +92,8 @@ impl Fetcher {
     where
         F: Future<Output = Result<T, FetchError>>,
     {
-        let (sources, credentials) = (&self.sources, &self.credentials);
-        registry::with(uri, sources, credentials, &self.limits, ask)
+        let access = self.access(uri, Operation::Pull);
+        self.in_time(image, registry::with(access, ask))
             .await
             .map_err(|error| match error {
                 FetchError::NotAModule { reason, .. } => not_an_image(image, reason),
@@ -111,6 +107,11 @@ fn parse(image: &str) -> Result<RegistryUri, FetchError> {
     let reference: Reference = image
         .parse()
         .map_err(|error| not_an_image(image, format!("{error}")))?;
+    if let Some(digest) = reference.digest() {
+        digest
+            .parse::<Digest>()
+            .map_err(|error| not_an_image(image, format!("{error}")))?;
+    }
     Ok(RegistryUri {
         host: reference.registry().to_owned(),
         repository: reference.repository().to_owned(),
@@ -124,32 +125,30 @@ async fn manifest(
     reference: &Reference,
     image: &str,
 ) -> Result<ImageManifest, FetchError> {
-    let (body, digest) = registry
-        .client
-        .pull_manifest_raw(reference, &registry.auth, &MANIFESTS)
-        .await
-        .map_err(|error| registry.failed(error))?;
-    let manifest = serde_json::from_slice(&body)
+    let raw = registry.manifest(reference, &MANIFESTS).await?;
+    let manifest = serde_json::from_slice(&raw.bytes)
         .map_err(|error| not_an_image(image, format!("its manifest cannot be read: {error}")))?;
-    Ok(ImageManifest { manifest, digest })
+    Ok(ImageManifest {
+        manifest,
+        digest: raw.digest.to_string(),
+    })
 }
 
 async fn config(
     registry: &Registry<'_>,
-    reference: &Reference,
     manifest: &Value,
     image: &str,
 ) -> Result<Value, FetchError> {
     let digest = manifest["config"]["digest"]
         .as_str()
         .ok_or_else(|| not_an_image(image, "its manifest names no configuration".to_owned()))?;
-    if manifest["config"]["size"].as_u64() > Some(MAX_CONFIG as u64) {
+    if manifest["config"]["size"].as_u64() > Some(MAX_CONFIG) {
         return Err(not_an_image(
             image,
             "its configuration is too large".to_owned(),
         ));
     }
-    let bytes = registry.small_blob(reference, digest, MAX_CONFIG).await?;
+    let bytes = registry.blob(digest, MAX_CONFIG).await?;
     if digest.parse() != Ok(Digest::of(&bytes)) {
         return Err(FetchError::WrongDigest {
             uri: image.to_owned(),

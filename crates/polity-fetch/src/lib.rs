@@ -4,15 +4,19 @@
 //! A tag is never trusted: it is resolved to a digest, and content is kept by its digest. What a server says in an
 //! error reaches the user; what it sends as a body never does.
 
+mod body;
+mod challenge;
 mod credentials;
 mod digest;
 mod error;
 mod fetcher;
-mod gate;
 mod http;
 mod image;
+mod push;
 mod reach;
 mod registry;
+mod regular_file;
+mod requester;
 mod sources;
 mod store;
 mod transport;
@@ -23,8 +27,9 @@ pub use digest::{Digest, DigestError};
 pub use error::{FetchError, PushError, StoreError};
 pub use fetcher::{Fetched, Fetcher, Limits, Origin, Progress};
 pub use image::{ImageConfig, ImageManifest};
+pub use push::Pushed;
 pub use reach::Reach;
-pub use registry::{Artifact, Pushed};
+pub use registry::Artifact;
 pub use sources::{Authority, Proxies, Sources, SourcesError};
 pub use store::{CompiledKey, LocalStore, Stored};
 pub use uri::{ModuleUri, RegistryUri, UriError};

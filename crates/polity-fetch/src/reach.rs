@@ -1,17 +1,14 @@
-//! How far a download may reach. A policy of a namespace names the place, but the request is made by the server: it
-//! must not be talked into asking what only the server's own machine can reach.
+//! How far a request may reach. The policy's author or the creator of an object names the host, but the policy server
+//! makes the request: it must not be used to ask what only the server's own machine can reach.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use url::{Host, Url};
 
 use crate::error::FetchError;
-use crate::sources::Sources;
 
-/// How far a download may reach.
+/// How far a request may reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reach {
     /// Wherever the process can.
@@ -22,94 +19,74 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Whether a host may be asked.
-    pub(crate) async fn check(self, host: &str, sources: &Sources) -> Result<(), FetchError> {
-        if self == Self::Anywhere || sources.is_insecure(host) {
-            return Ok(());
+    /// Whether a host, `host` or `host:port`, may be asked. A name is resolved here, and again by the [`Resolver`] when
+    /// the connection is made.
+    pub(crate) async fn check(self, host: &str) -> Result<(), FetchError> {
+        match self {
+            Self::BeyondThisMachine if is_local_host(host).await => Err(FetchError::OutOfReach {
+                host: host.to_owned(),
+            }),
+            Self::BeyondThisMachine | Self::Anywhere => Ok(()),
         }
-        let refused = || FetchError::OutOfReach {
-            host: host.to_owned(),
-        };
-        let name = without_port(host);
-        let is_local = match name.parse::<IpAddr>() {
-            Ok(address) => is_local(address),
-            // What cannot be resolved cannot be reached either; that is told later.
-            Err(_) => tokio::net::lookup_host((name, 0))
-                .await
-                .is_ok_and(|mut found| found.any(|address| is_local(address.ip()))),
-        };
-        if is_local { Err(refused()) } else { Ok(()) }
-    }
-
-    /// The addresses of `host:port`, unless one of them may not be asked.
-    pub(crate) async fn addresses(
-        self,
-        target: &str,
-        sources: &Sources,
-    ) -> io::Result<Option<Vec<SocketAddr>>> {
-        let addresses: Vec<_> = tokio::net::lookup_host(target).await?.collect();
-        let listed = target.strip_suffix(":443").unwrap_or(target);
-        let may_be_local = self == Self::Anywhere || sources.is_insecure(listed);
-        let is_in_reach = may_be_local || !addresses.iter().any(|address| is_local(address.ip()));
-        Ok(is_in_reach.then_some(addresses))
-    }
-
-    /// Whether a redirect may be followed. Names are looked at when they are resolved.
-    pub(crate) fn allows_redirect(self, to: &Url, sources: &Sources) -> bool {
-        if self == Self::Anywhere {
-            return true;
-        }
-        let host = to.host_str().unwrap_or_default();
-        let listed = match to.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
-        if sources.is_insecure(&listed) {
-            return true;
-        }
-        match to.host() {
-            Some(Host::Ipv4(address)) => !is_local(address.into()),
-            Some(Host::Ipv6(address)) => !is_local(address.into()),
-            // The resolver lets a listed name pass whatever the port.
-            Some(Host::Domain(name)) => !listed_names(sources).contains(name),
-            None => false,
-        }
-    }
-
-    /// A resolver that gives only addresses that may be asked; none where every one may.
-    pub(crate) fn resolver(self, sources: &Sources) -> Option<Resolver> {
-        (self == Self::BeyondThisMachine).then(|| Resolver {
-            listed: listed_names(sources),
-        })
     }
 }
 
-/// Resolves names to addresses beyond this machine.
+/// A name resolves to this machine or its link.
+#[derive(Debug, thiserror::Error)]
+#[error("its address is on this machine or its link")]
+pub(crate) struct LocalAddress;
+
+/// Resolves names to addresses beyond this machine. The addresses it returns are those that are connected to.
 pub(crate) struct Resolver {
-    listed: BTreeSet<String>,
+    exempt: BTreeSet<String>,
+}
+
+impl Resolver {
+    /// A resolver that gives any address for these names.
+    pub(crate) fn except(exempt: BTreeSet<String>) -> Self {
+        Self { exempt }
+    }
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let is_listed = self.listed.contains(name.as_str());
+        let is_exempt = self.exempt.contains(name.as_str());
         Box::pin(async move {
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            if !is_listed && found.iter().any(|address| is_local(address.ip())) {
-                return Err("its address is on this machine or its link".into());
+            if !is_exempt && found.iter().any(|address| is_local(address.ip())) {
+                return Err(LocalAddress.into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
 }
 
-fn listed_names(sources: &Sources) -> BTreeSet<String> {
-    let listed = sources.insecure_sources.iter();
-    listed.map(|host| without_port(host).to_owned()).collect()
+/// Whether one of a host's addresses is on this machine or its link. A name that does not resolve cannot be reached.
+pub(crate) async fn is_local_host(host: &str) -> bool {
+    addresses(host).await.into_iter().any(is_local)
+}
+
+/// Whether a host has no address but those of this machine and its link. A server elsewhere that adds such an address to
+/// its name does not become one of this machine.
+pub(crate) async fn is_this_machine(host: &str) -> bool {
+    let addresses = addresses(host).await;
+    !addresses.is_empty() && addresses.into_iter().all(is_local)
+}
+
+async fn addresses(host: &str) -> Vec<IpAddr> {
+    let name = without_port(host);
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return vec![address];
+    }
+    match tokio::net::lookup_host((name, 0)).await {
+        Ok(found) => found.map(|address| address.ip()).collect(),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// The host of `host`, `host:port`, `[v6]` or `[v6]:port`.
-fn without_port(host: &str) -> &str {
+pub(crate) fn without_port(host: &str) -> &str {
     if let Some(rest) = host.strip_prefix('[') {
         return rest.split(']').next().unwrap_or(rest);
     }
@@ -122,74 +99,70 @@ fn without_port(host: &str) -> &str {
 
 fn is_local(address: IpAddr) -> bool {
     match address.to_canonical() {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local() || v4.is_unspecified(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local() || v6.is_unspecified(),
+        IpAddr::V4(v4) => is_local_v4(v4),
+        IpAddr::V6(v6) => {
+            v6.is_loopback()
+                || v6.is_unicast_link_local()
+                || v6.is_unspecified()
+                || v6 == METADATA
+                || embedded(v6).is_some_and(is_local_v4)
+        }
     }
+}
+
+fn is_local_v4(v4: Ipv4Addr) -> bool {
+    v4.is_loopback() || v4.is_link_local() || v4.octets()[0] == 0
+}
+
+/// The metadata service of a cloud, which is of the machine's link in all but its address.
+const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254);
+
+/// The IPv4 address that an address of NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`) leads to.
+fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let ([0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..]) = v6.segments() else {
+        return None;
+    };
+    Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sources(listed: &str) -> Sources {
-        Sources {
-            insecure_sources: [listed.to_owned()].into(),
-            ..Sources::default()
-        }
-    }
-
     #[tokio::test]
     async fn this_machine_and_its_link_are_out_of_reach() {
-        let none = Sources::default();
         for (host, is_allowed) in [
             ("127.0.0.1", false),
             ("127.8.9.1:5000", false),
             ("[::1]:5000", false),
             ("[::ffff:127.0.0.1]", false),
+            ("[64:ff9b::a9fe:a9fe]", false),
+            ("[2002:7f00:1::1]", false),
+            ("[fd00:ec2::254]", false),
             ("169.254.169.254", false),
             ("[fe80::1]", false),
             ("0.0.0.0:80", false),
+            ("0.1.2.3", false),
             ("localhost:5000", false),
             ("10.0.0.1", true),
             ("192.0.2.1:443", true),
             ("[2001:db8::1]:443", true),
+            ("[64:ff9b::c000:201]", true),
         ] {
-            let beyond = Reach::BeyondThisMachine.check(host, &none).await;
+            let beyond = Reach::BeyondThisMachine.check(host).await;
             assert_eq!(beyond.is_ok(), is_allowed, "{host}");
-            assert!(Reach::Anywhere.check(host, &none).await.is_ok(), "{host}");
-            let listed = Reach::BeyondThisMachine.check(host, &sources(host)).await;
-            assert!(listed.is_ok(), "{host}: listed");
-        }
-    }
-
-    #[test]
-    fn redirects_are_looked_at_too() {
-        let listed = sources("localhost:5000");
-        for (to, is_allowed) in [
-            ("https://example.com/p", true),
-            ("https://169.254.169.254/", false),
-            ("https://[::1]/", false),
-            ("https://2130706433/", false),
-            ("https://localhost:5000/", true),
-            ("https://localhost:6000/", false),
-        ] {
-            let to = to.parse().unwrap();
-            let allowed = Reach::BeyondThisMachine.allows_redirect(&to, &listed);
-            assert_eq!(allowed, is_allowed, "{to}");
-            assert!(Reach::Anywhere.allows_redirect(&to, &listed));
+            assert!(Reach::Anywhere.check(host).await.is_ok(), "{host}");
         }
     }
 
     #[tokio::test]
     async fn names_of_this_machine_are_not_resolved() {
-        let resolver = Reach::BeyondThisMachine
-            .resolver(&Sources::default())
-            .unwrap();
-        let resolved = resolver.resolve("localhost".parse().unwrap()).await;
-        assert!(resolved.is_err());
-        let resolver = Reach::BeyondThisMachine
-            .resolver(&sources("localhost:5000"))
-            .unwrap();
-        assert!(resolver.resolve("localhost".parse().unwrap()).await.is_ok());
+        let resolve = async |exempt: &[&str]| {
+            let exempt = exempt.iter().map(|&name| name.to_owned()).collect();
+            let resolver = Resolver::except(exempt);
+            resolver.resolve("localhost".parse().unwrap()).await.is_ok()
+        };
+        assert!(!resolve(&[]).await);
+        assert!(resolve(&["localhost"]).await);
     }
 }

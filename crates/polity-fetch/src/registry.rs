@@ -1,35 +1,40 @@
-//! Modules as OCI artifacts: one Wasm layer under an image manifest.
+//! One registry: who we are to it, and what it has under a reference.
+//!
+//! Registries are not trusted. Every body is read up to a limit, and content counts by its digest.
 
-use std::collections::BTreeMap;
-use std::io;
-
-use bytes::Bytes;
-use futures::StreamExt as _;
 use oci_client::Reference;
-use oci_client::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
-use oci_client::errors::{OciDistributionError, OciError, OciErrorCode};
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use oci_client::secrets::RegistryAuth;
-use polity_core::causes::innermost;
+use reqwest::{Method, Response, StatusCode};
+use serde::Deserialize;
+use tokio::sync::OnceCell;
+use url::Url;
 
+use crate::body::{self, BodyError};
+use crate::challenge::Challenge;
 use crate::credentials::Credentials;
 use crate::digest::Digest;
 use crate::error::FetchError;
 use crate::fetcher::{Limits, Progress};
-use crate::gate::Gate;
-use crate::reach::Reach;
-use crate::sources::{Proxies, Sources};
-use crate::transport::{self, Way, unreachable};
+use crate::requester::{Ask, Authorization, Requester, listed};
+use crate::sources::Sources;
+use crate::transport::{self, Way};
 use crate::uri::RegistryUri;
 
-const WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
-const WASM_CONFIG: &str = "application/vnd.wasm.config.v1+json";
-const MANIFESTS: [&str; 2] = [
+pub(crate) const WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
+pub(crate) const MANIFESTS: [&str; 2] = [
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
+/// The largest manifest or index: registries themselves accept no larger ones.
+pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
+/// The largest answer of a token server.
+const MAX_TOKEN: u64 = 1 << 20;
+/// As much of an error as is looked at.
+const MAX_ERROR: usize = 64 << 10;
 /// As much of a registry's message as a status or a terminal has room for.
 const MESSAGE_CHARACTERS: usize = 200;
+const DIGEST_HEADER: &str = "docker-content-digest";
 
 /// What a registry has under a reference.
 #[derive(Debug, Clone)]
@@ -41,102 +46,228 @@ pub struct Artifact {
     layer: OciDescriptor,
 }
 
-/// What was published.
-#[derive(Debug, Clone)]
-pub struct Pushed {
-    /// The digest of the manifest, to pin the module by.
-    pub manifest: Digest,
+/// What is done with a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Pull,
+    Push,
 }
 
 /// One registry, asked in one way.
 pub(crate) struct Registry<'a> {
-    pub(crate) client: Client,
-    pub(crate) auth: RegistryAuth,
+    pub(crate) requester: Requester<'a>,
     pub(crate) uri: &'a RegistryUri,
+    authorization: Option<Authorization>,
     limits: &'a Limits,
+}
+
+/// A registry and how it is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'a> {
+    pub(crate) uri: &'a RegistryUri,
+    pub(crate) sources: &'a Sources,
+    pub(crate) credentials: &'a Credentials,
+    pub(crate) limits: &'a Limits,
+    pub(crate) operation: Operation,
 }
 
 /// Does something with a registry, in the first way that reaches it.
 pub(crate) async fn with<'a, T, F>(
-    uri: &'a RegistryUri,
-    sources: &Sources,
-    credentials: &Credentials,
-    limits: &'a Limits,
+    access: Access<'a>,
     ask: impl Fn(Registry<'a>) -> F,
 ) -> Result<T, FetchError>
 where
     F: Future<Output = Result<T, FetchError>>,
 {
-    let auth = credentials.for_host(&uri.host);
-    let certificates: Vec<_> = sources
-        .certificates(&uri.host)?
-        .iter()
-        .map(crate::sources::Certificate::for_registry)
-        .collect();
-    let gate = gate(sources)
-        .await
-        .map_err(|error| FetchError::Unreachable {
-            host: uri.host.clone(),
-            reason: error.to_string(),
-        })?;
-    let outcome = transport::first(transport::ways(sources, &uri.host), |way| {
-        let proxies = match &gate {
-            // Whoever may be asked without TLS is trusted not to lead astray.
-            Some(gate) if way != Way::Http => Proxies {
-                http_proxy: Some(gate.url()),
-                https_proxy: Some(gate.url()),
-                no_proxy: None,
-            },
-            _ => sources.proxies.clone().unwrap_or_default(),
-        };
-        let client = Client::new(ClientConfig {
-            protocol: if way == Way::Http {
-                ClientProtocol::Http
-            } else {
-                ClientProtocol::Https
-            },
-            accept_invalid_certificates: way == Way::UnverifiedHttps,
-            extra_root_certificates: certificates.clone(),
-            connect_timeout: Some(limits.connect),
-            read_timeout: Some(limits.idle),
-            http_proxy: proxies.http_proxy,
-            https_proxy: proxies.https_proxy,
-            no_proxy: proxies.no_proxy,
-            platform_resolver: None,
-            ..ClientConfig::default()
-        });
-        ask(Registry {
-            client,
-            auth: auth.clone(),
-            uri,
-            limits,
-        })
+    let ways = transport::ways(access.sources, &access.uri.host);
+    let ask = &ask;
+    transport::first(ways, |way| async move {
+        let registry = Registry::log_in(access, way).await?;
+        ask(registry).await
     })
-    .await;
-    match gate.and_then(|gate| gate.refused()) {
-        Some(host) if outcome.is_err() => Err(FetchError::OutOfReach { host }),
-        _ => outcome,
-    }
+    .await
 }
 
-/// What keeps a client within reach, where that has a limit. A proxy of the user's makes its own connections.
-async fn gate(sources: &Sources) -> io::Result<Option<Gate>> {
-    let has_proxy = sources.proxies.as_ref().is_some_and(Proxies::has_any);
-    match sources.reach {
-        Reach::BeyondThisMachine if !has_proxy => Gate::open(sources).await.map(Some),
-        _ => Ok(None),
-    }
+/// A manifest as the registry sent it.
+pub(crate) struct RawManifest {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) digest: Digest,
 }
 
-impl Registry<'_> {
+impl<'a> Registry<'a> {
+    /// Asks what the registry wants to know of us, and finds that out.
+    async fn log_in(access: Access<'a>, way: Way) -> Result<Self, FetchError> {
+        let uri = access.uri;
+        let reference = uri.reference();
+        let base = format!("{}://{}/v2/", way.scheme(), reference.resolve_registry());
+        let base = Url::parse(&base).map_err(|error| FetchError::NotAModule {
+            uri: uri.to_string(),
+            reason: format!("its host cannot be used in a URL: {error}"),
+        })?;
+        let mut registry = Self {
+            requester: Requester {
+                host: &uri.host,
+                base: base.clone(),
+                way,
+                sources: access.sources,
+                limits: access.limits,
+                own_client: OnceCell::new(),
+            },
+            uri,
+            authorization: None,
+            limits: access.limits,
+        };
+        let response = registry.requester.send(&Ask::get(base)).await?;
+        // The target of a redirect does not choose where the registry's password is sent.
+        let is_own = response.url().origin() == registry.requester.base.origin();
+        let challenge = Challenge::of(response.headers()).filter(|_| is_own);
+        let auth = access.credentials.for_host(&uri.host);
+        registry.authorization = match (challenge, auth) {
+            (None, _) | (Some(Challenge::Basic), RegistryAuth::Anonymous) => None,
+            (_, RegistryAuth::Bearer(token)) => Some(Authorization::Bearer { token }),
+            (Some(Challenge::Basic), RegistryAuth::Basic(user, password)) => {
+                Some(Authorization::Basic { user, password })
+            }
+            (Some(Challenge::Bearer { realm, service }), auth) => {
+                let token = registry.token(&realm, service, auth, access.operation);
+                Some(token.await?)
+            }
+        };
+        Ok(registry)
+    }
+
+    /// A token for the repository, from the server that the registry names.
+    async fn token(
+        &self,
+        realm: &str,
+        service: Option<String>,
+        auth: RegistryAuth,
+        operation: Operation,
+    ) -> Result<Authorization, FetchError> {
+        let elsewhere = |reason: &str| FetchError::Redirected {
+            host: self.uri.host.clone(),
+            reason: reason.to_owned(),
+        };
+        let mut url = Url::parse(realm)
+            .ok()
+            .filter(|url| url.host_str().is_some() && url.username().is_empty())
+            .ok_or_else(|| elsewhere("to a token server that is no URL"))?;
+        let actions = match operation {
+            Operation::Pull => "pull",
+            Operation::Push => "pull,push",
+        };
+        url.query_pairs_mut()
+            .append_pair(
+                "scope",
+                &format!("repository:{}:{actions}", self.uri.repository),
+            )
+            .extend_pairs(service.map(|service| ("service", service)));
+        let mut ask = Ask::get(url);
+        if let RegistryAuth::Basic(user, password) = auth {
+            ask.authorization = Some(Authorization::Basic { user, password });
+        }
+        let response = self.requester.send(&ask).await?;
+        let status = response.status();
+        if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
+            return Err(FetchError::Unauthorized {
+                host: self.uri.host.clone(),
+                message: String::new(),
+            });
+        }
+        let host = listed(&ask.url);
+        if !status.is_success() {
+            return Err(answered(host, status.as_u16(), String::new()));
+        }
+        let odd = |reason: String| FetchError::BrokenOff {
+            uri: self.uri.to_string(),
+            reason: format!("the answer of the token server {host}: {reason}"),
+        };
+        let body = body::read(response, MAX_TOKEN, |_| {})
+            .await
+            .map_err(|error| odd(error.to_string()))?;
+        let token: Token = serde_json::from_slice(&body)
+            .map_err(|error| odd(format!("it cannot be read: {}", without_content(&error))))?;
+        let token = token
+            .into_text()
+            .ok_or_else(|| odd("it has no token".to_owned()))?;
+        Ok(Authorization::Bearer { token })
+    }
+
+    /// A URL of the repository.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let mut url = self.requester.base.clone();
+        url.set_path(&format!("/v2/{}/{path}", self.uri.repository));
+        url
+    }
+
+    /// A request of ours.
+    pub(crate) fn ask(&self, method: Method, url: Url) -> Ask {
+        Ask {
+            authorization: self.authorization.clone(),
+            ..Ask::new(method, url)
+        }
+    }
+
+    /// Sends a request; what is no success is an error.
+    pub(crate) async fn send(&self, ask: &Ask) -> Result<Response, FetchError> {
+        let response = self.requester.send(ask).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refused(response).await)
+    }
+
+    /// A manifest or an index, checked against the digest if the reference has one.
+    pub(crate) async fn manifest(
+        &self,
+        reference: &Reference,
+        accepted: &[&str],
+    ) -> Result<RawManifest, FetchError> {
+        let mut ask = self.ask(Method::GET, self.manifest_url(reference));
+        ask.accept = Some(accepted.join(", "));
+        let response = self.send(&ask).await?;
+        let header = header_digest(&response);
+        let bytes = body::read(response, MAX_MANIFEST, |_| {})
+            .await
+            .map_err(|error| self.unread("its manifest", &error))?;
+        let digest = Digest::of(&bytes);
+        let pinned = reference.digest().map(str::to_owned);
+        // A registry may use another algorithm where nothing is pinned.
+        let header = header.filter(|header| header.starts_with("sha256:"));
+        for expected in [pinned, header].into_iter().flatten() {
+            if expected != digest.to_string() {
+                return Err(FetchError::WrongDigest {
+                    uri: self.uri.to_string(),
+                    expected,
+                    actual: digest.to_string(),
+                });
+            }
+        }
+        Ok(RawManifest { bytes, digest })
+    }
+
+    /// The digest of a manifest or an index, which the registry may know without sending it.
+    pub(crate) async fn manifest_digest(&self, accepted: &[&str]) -> Result<String, FetchError> {
+        let reference = self.uri.reference();
+        let mut ask = self.ask(Method::HEAD, self.manifest_url(&reference));
+        ask.accept = Some(accepted.join(", "));
+        let response = self.requester.send(&ask).await?;
+        let is_digest = |text: &String| text.parse::<Digest>().is_ok();
+        match header_digest(&response).filter(is_digest) {
+            Some(digest) if response.status().is_success() => Ok(digest),
+            // A refusal of HEAD has no body to say why.
+            _ => {
+                let manifest = self.manifest(&reference, accepted).await?;
+                Ok(manifest.digest.to_string())
+            }
+        }
+    }
+
     /// What the reference stands for now.
     pub(crate) async fn resolve(&self) -> Result<Artifact, FetchError> {
-        let (body, digest) = self
-            .client
-            .pull_manifest_raw(&self.uri.reference(), &self.auth, &MANIFESTS)
-            .await
-            .map_err(|error| self.failed(error))?;
-        let manifest: OciImageManifest = serde_json::from_slice(&body)
+        let RawManifest { bytes, digest } =
+            self.manifest(&self.uri.reference(), &MANIFESTS).await?;
+        let manifest: OciImageManifest = serde_json::from_slice(&bytes)
             .map_err(|error| self.not_a_module(format!("its manifest cannot be read: {error}")))?;
         let Some(layer) = manifest
             .layers
@@ -145,14 +276,13 @@ impl Registry<'_> {
         else {
             return Err(self.not_a_module(format!("it has no layer of type {WASM_LAYER}")));
         };
-        let parse = |digest: &str| {
-            digest
-                .parse()
-                .map_err(|error| self.not_a_module(format!("its manifest cannot be read: {error}")))
-        };
+        let module = layer
+            .digest
+            .parse()
+            .map_err(|error| self.not_a_module(format!("its manifest cannot be read: {error}")))?;
         Ok(Artifact {
-            manifest: parse(&digest)?,
-            module: parse(&layer.digest)?,
+            manifest: digest,
+            module,
             layer,
         })
     }
@@ -163,33 +293,27 @@ impl Registry<'_> {
         artifact: &Artifact,
         progress: &dyn Progress,
     ) -> Result<Vec<u8>, FetchError> {
-        let too_large = || FetchError::TooLarge {
-            uri: self.uri.to_string(),
-            limit: self.limits.module_bytes,
-        };
-        if u64::try_from(artifact.layer.size).is_ok_and(|size| size > self.limits.module_bytes) {
-            return Err(too_large());
+        let limit = self.limits.module_bytes;
+        let size = u64::try_from(artifact.layer.size).ok();
+        if size.is_some_and(|size| size > limit) {
+            return Err(FetchError::TooLarge {
+                uri: self.uri.to_string(),
+                limit,
+            });
         }
-        let mut layer = self
-            .client
-            .pull_blob_stream(&self.uri.reference(), &artifact.layer)
-            .await
-            .map_err(|error| self.failed(error))?;
-        progress.starts(u64::try_from(artifact.layer.size).ok());
-        let mut content = Vec::new();
-        while let Some(chunk) = layer.stream.next().await {
-            let chunk = chunk.map_err(|error| {
-                self.not_a_module(format!(
-                    "the download broke off: {}",
-                    shortened(&innermost(&error))
-                ))
-            })?;
-            if content.len() as u64 + chunk.len() as u64 > self.limits.module_bytes {
-                return Err(too_large());
+        let response = self.blob_response(&artifact.layer.digest).await?;
+        progress.starts(size);
+        let advances = |bytes| progress.advances(bytes);
+        let content = match body::read(response, limit, advances).await {
+            Ok(content) => content,
+            Err(BodyError::TooLarge { limit }) => {
+                let uri = self.uri.to_string();
+                return Err(FetchError::TooLarge { uri, limit });
             }
-            content.extend_from_slice(&chunk);
-            progress.advances(content.len() as u64);
-        }
+            Err(error @ BodyError::BrokenOff { .. }) => {
+                return Err(self.unread("the module", &error));
+            }
+        };
         let actual = Digest::of(&content);
         if actual != artifact.module {
             return Err(FetchError::WrongDigest {
@@ -201,105 +325,86 @@ impl Registry<'_> {
         Ok(content)
     }
 
-    /// A blob that is known to be small; more than that is not taken.
-    pub(crate) async fn small_blob(
-        &self,
-        reference: &Reference,
-        digest: &str,
-        limit: usize,
-    ) -> Result<Vec<u8>, FetchError> {
-        let mut blob = self
-            .client
-            .pull_blob_stream(reference, digest)
-            .await
-            .map_err(|error| self.failed(error))?;
-        let mut content = Vec::new();
-        while let Some(chunk) = blob.stream.next().await {
-            let chunk = chunk.map_err(|error| {
-                self.not_a_module(format!(
-                    "the download broke off: {}",
-                    shortened(&innermost(&error))
-                ))
-            })?;
-            if content.len() + chunk.len() > limit {
-                return Err(self.not_a_module(format!("a part is larger than {limit} bytes")));
-            }
-            content.extend_from_slice(&chunk);
-        }
-        Ok(content)
+    /// A blob of at most so many bytes.
+    pub(crate) async fn blob(&self, digest: &str, limit: u64) -> Result<Vec<u8>, FetchError> {
+        let response = self.blob_response(digest).await?;
+        let read = body::read(response, limit, |_| {}).await;
+        read.map_err(|error| self.unread("a part of it", &error))
     }
 
-    /// Publishes a module under the reference's tag.
-    pub(crate) async fn push(
-        &self,
-        module: Vec<u8>,
-        annotations: &BTreeMap<String, String>,
-    ) -> Result<Pushed, FetchError> {
-        let reference = self.uri.reference();
-        let layers = [ImageLayer::new(
-            Bytes::from(module),
-            WASM_LAYER.to_owned(),
-            None,
-        )];
-        let config = Config::new(Bytes::from_static(b"{}"), WASM_CONFIG.to_owned(), None);
-        let annotations = (!annotations.is_empty()).then(|| annotations.clone());
-        let mut manifest = OciImageManifest::build(&layers, &config, annotations);
-        manifest.media_type = Some(MANIFESTS[0].to_owned());
-        self.client
-            .push(&reference, &layers, config, &self.auth, Some(manifest))
-            .await
-            .map_err(|error| self.failed(error))?;
-        let digest = self
-            .client
-            .fetch_manifest_digest(&reference, &self.auth)
-            .await
-            .map_err(|error| self.failed(error))?;
-        let manifest = digest
+    async fn blob_response(&self, digest: &str) -> Result<Response, FetchError> {
+        let digest: Digest = digest
             .parse()
-            .map_err(|error| self.not_a_module(format!("the registry's answer is odd: {error}")))?;
-        Ok(Pushed { manifest })
+            .map_err(|error| self.not_a_module(format!("its manifest cannot be read: {error}")))?;
+        let url = self.url(&format!("blobs/{digest}"));
+        self.send(&self.ask(Method::GET, url)).await
     }
 
-    fn not_a_module(&self, reason: String) -> FetchError {
+    pub(crate) fn manifest_url(&self, reference: &Reference) -> Url {
+        let name = reference.digest().or(reference.tag()).unwrap_or("latest");
+        self.url(&format!("manifests/{name}"))
+    }
+
+    pub(crate) fn not_a_module(&self, reason: String) -> FetchError {
         FetchError::NotAModule {
             uri: self.uri.to_string(),
             reason,
         }
     }
 
-    fn refused(&self, errors: &[OciError]) -> FetchError {
-        let host = self.uri.host.clone();
-        let words: Vec<String> = errors.iter().map(in_its_words).collect();
-        let message = shortened(&words.join(", "));
-        answered(
-            host,
-            errors.first().map_or(400, |error| status(&error.code)),
-            message,
-        )
+    fn unread(&self, part: &str, error: &BodyError) -> FetchError {
+        let reason = shortened(&format!("{part}: {error}"));
+        match error {
+            BodyError::TooLarge { .. } => self.not_a_module(reason),
+            BodyError::BrokenOff { .. } => FetchError::BrokenOff {
+                uri: self.uri.to_string(),
+                reason,
+            },
+        }
     }
 
-    pub(crate) fn failed(&self, error: OciDistributionError) -> FetchError {
-        let host = self.uri.host.clone();
-        match error {
-            OciDistributionError::RequestError(error) => match error.status() {
-                Some(status) => answered(host, status.as_u16(), String::new()),
-                None => unreachable(&host, &error),
-            },
-            OciDistributionError::AuthenticationFailure(_)
-            | OciDistributionError::UnauthorizedError { .. } => FetchError::Unauthorized {
-                host,
-                message: String::new(),
-            },
-            OciDistributionError::RegistryError { envelope, .. } => self.refused(&envelope.errors),
-            OciDistributionError::ImageManifestNotFoundError(_) => FetchError::Refused {
-                host,
-                status: 404,
-                message: "there is no such manifest".to_owned(),
-            },
-            OciDistributionError::ServerError { code, .. } => answered(host, code, String::new()),
-            OciDistributionError::DigestError(error) => self.not_a_module(error.to_string()),
-            error => self.not_a_module(shortened(&error.to_string())),
-        }
+    /// A refusal in the registry's own words.
+    async fn refused(&self, response: Response) -> FetchError {
+        let status = response.status().as_u16();
+        let body = body::read_beginning(response, MAX_ERROR).await;
+        let errors =
+            serde_json::from_slice::<Errors>(&body).map_or_else(|_| Vec::new(), |it| it.errors);
+        let words: Vec<String> = errors.iter().map(RegistryError::in_its_words).collect();
+        answered(self.uri.host.clone(), status, shortened(&words.join(", ")))
+    }
+}
+
+/// The response of a token server. Some servers send the same token under both names.
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl Token {
+    fn into_text(self) -> Option<String> {
+        let mut named = [self.token, self.access_token].into_iter().flatten();
+        named.find(|token| !token.is_empty())
+    }
+}
+
+/// What a registry answers to what it refuses.
+#[derive(Deserialize)]
+struct Errors {
+    errors: Vec<RegistryError>,
+}
+
+#[derive(Deserialize)]
+struct RegistryError {
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl RegistryError {
+    /// `MANIFEST_UNKNOWN: manifest unknown`.
+    fn in_its_words(&self) -> String {
+        format!("{}: {}", self.code, self.message)
     }
 }
 
@@ -315,25 +420,39 @@ fn answered(host: String, status: u16, message: String) -> FetchError {
     }
 }
 
-/// The HTTP status that goes with an error code; the client keeps only the code.
-fn status(code: &OciErrorCode) -> u16 {
-    match code {
-        OciErrorCode::BlobUnknown | OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown => {
-            404
+fn header_digest(response: &Response) -> Option<String> {
+    let digest = response.headers().get(DIGEST_HEADER)?.to_str().ok()?;
+    Some(digest.to_owned())
+}
+
+/// Where a JSON text is wrong, without what it says: a token is a secret.
+fn without_content(error: &serde_json::Error) -> String {
+    format!("line {}, column {}", error.line(), error.column())
+}
+
+/// As much of a foreign text as there is room for, on one line.
+pub(crate) fn shortened(message: &str) -> String {
+    let printable = message
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c });
+    printable.take(MESSAGE_CHARACTERS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_found_under_either_name() {
+        for (answer, expected) in [
+            (r#"{"token":"a"}"#, Some("a")),
+            (r#"{"access_token":"a","expires_in":300}"#, Some("a")),
+            (r#"{"token":"a","access_token":"a"}"#, Some("a")),
+            (r#"{"token":"","access_token":"a"}"#, Some("a")),
+            (r#"{"expires_in":300}"#, None),
+        ] {
+            let token: Token = serde_json::from_str(answer).unwrap();
+            assert_eq!(token.into_text().as_deref(), expected, "{answer}");
         }
-        OciErrorCode::Unauthorized => 401,
-        OciErrorCode::Denied => 403,
-        OciErrorCode::Toomanyrequests => 429,
-        _ => 400,
     }
-}
-
-/// An error as the registry wrote it: `MANIFEST_UNKNOWN: manifest unknown`.
-fn in_its_words(error: &OciError) -> String {
-    let code = serde_json::to_value(&error.code).unwrap_or_default();
-    format!("{}: {}", code.as_str().unwrap_or_default(), error.message)
-}
-
-fn shortened(message: &str) -> String {
-    message.chars().take(MESSAGE_CHARACTERS).collect()
 }

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::reach::Reach;
+use crate::regular_file;
+
+/// The most that is read of a file of certificates.
+const MAX_AUTHORITIES: u64 = 4 << 20;
 
 /// Where modules may come from, and how.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -44,9 +48,19 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Whether there is one.
-    pub fn has_any(&self) -> bool {
-        self.http_proxy.is_some() || self.https_proxy.is_some()
+    pub(crate) fn for_web(&self) -> Result<Vec<reqwest::Proxy>, reqwest::Error> {
+        let exempt = self
+            .no_proxy
+            .as_deref()
+            .and_then(reqwest::NoProxy::from_string);
+        let proxies = [
+            self.http_proxy.as_deref().map(reqwest::Proxy::http),
+            self.https_proxy.as_deref().map(reqwest::Proxy::https),
+        ];
+        let proxies = proxies.into_iter().flatten();
+        proxies
+            .map(|proxy| Ok(proxy?.no_proxy(exempt.clone())))
+            .collect()
     }
 }
 
@@ -102,10 +116,12 @@ impl Sources {
                 let bytes = match authority {
                     Authority::Data { data } => data.clone().into_bytes(),
                     Authority::Path { path } => {
-                        std::fs::read(path).map_err(|source| SourcesError::Read {
+                        let read = regular_file::read(path, MAX_AUTHORITIES);
+                        let read = read.map_err(|source| SourcesError::Read {
                             path: path.clone(),
                             source,
-                        })?
+                        })?;
+                        read.unwrap_or_default()
                     }
                 };
                 Certificate::parse(bytes).ok_or_else(|| SourcesError::Certificate {
@@ -116,7 +132,7 @@ impl Sources {
     }
 }
 
-/// One file of certificates, in the form both HTTP clients take.
+/// One file of certificates.
 #[derive(Debug, Clone)]
 pub(crate) enum Certificate {
     Pem(Vec<u8>),
@@ -140,20 +156,6 @@ impl Certificate {
         match self {
             Self::Pem(bytes) => reqwest::Certificate::from_pem_bundle(bytes),
             Self::Der(bytes) => Ok(vec![reqwest::Certificate::from_der(bytes)?]),
-        }
-    }
-
-    pub(crate) fn for_registry(&self) -> oci_client::client::Certificate {
-        use oci_client::client::{Certificate, CertificateEncoding};
-        match self {
-            Self::Pem(data) => Certificate {
-                encoding: CertificateEncoding::Pem,
-                data: data.clone(),
-            },
-            Self::Der(data) => Certificate {
-                encoding: CertificateEncoding::Der,
-                data: data.clone(),
-            },
         }
     }
 }

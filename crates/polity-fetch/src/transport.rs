@@ -1,5 +1,5 @@
-//! In which ways a host is asked, one after the other: verified TLS, and for hosts the user calls insecure also TLS
-//! without verification and no TLS at all.
+//! The ways in which a host is asked, one after the other: verified TLS, and for hosts that the user lists as insecure
+//! also TLS without verification and no TLS at all.
 
 use std::future::Future;
 
@@ -17,6 +17,14 @@ pub(crate) enum Way {
 }
 
 impl Way {
+    /// The scheme of URLs that are asked in this way.
+    pub(crate) fn scheme(self) -> &'static str {
+        match self {
+            Self::Https | Self::UnverifiedHttps => "https",
+            Self::Http => "http",
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Https => "over TLS",
@@ -35,7 +43,7 @@ pub(crate) fn ways(sources: &Sources, host: &str) -> &'static [Way] {
     }
 }
 
-/// Tries each way until one reaches the host. An answer ends the search, whatever it says.
+/// Tries each way until one reaches the host. Any response ends the search.
 pub(crate) async fn first<T, F>(
     ways: &[Way],
     mut attempt: impl FnMut(Way) -> F,
@@ -73,7 +81,7 @@ fn together(mut reasons: Vec<(Way, String)>) -> String {
     told.join("; ")
 }
 
-/// A request that got no answer, in the words of what is at the bottom of it.
+/// A request without a response, with its innermost cause.
 pub(crate) fn unreachable(host: &str, error: &reqwest::Error) -> FetchError {
     FetchError::Unreachable {
         host: host.to_owned(),

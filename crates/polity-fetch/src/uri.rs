@@ -7,6 +7,8 @@ use std::str::FromStr;
 use oci_client::Reference;
 use url::Url;
 
+use crate::digest::Digest;
+
 /// Where a module comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ModuleUri {
@@ -83,6 +85,11 @@ fn parse_reference(uri: &str, text: &str) -> Result<RegistryUri, UriError> {
     let reference: Reference = text.parse().map_err(|error| wrong(format!("{error}")))?;
     let tag = reference.tag().map(str::to_owned);
     let digest = reference.digest().map(str::to_owned);
+    if let Some(digest) = &digest {
+        digest
+            .parse::<Digest>()
+            .map_err(|error| wrong(error.to_string()))?;
+    }
     Ok(RegistryUri {
         host: host.to_owned(),
         repository: rest
@@ -229,6 +236,10 @@ mod tests {
             ("policies/psp", "is not a registry's host name"),
             (
                 "registry://h.example/UPPER:v1",
+                "is not a registry reference",
+            ),
+            (
+                &format!("registry://h.example/p@sha512:{}", "a".repeat(128)),
                 "is not a registry reference",
             ),
             ("ftp://x/y", "scheme \"ftp\" is not supported"),

@@ -28,7 +28,7 @@ use polity_wasm::CompiledCode;
 pub use self::absent::{AbsentReason, Lookup};
 pub use self::collect::{Collected, Demand, Reference};
 pub use self::disk::CacheError;
-use self::disk::{Disk, NotRead};
+use self::disk::{Disk, NotRead, Size};
 pub use self::facts::{CacheBuild, CacheIdentity, ModuleFacts};
 use self::layout::{Form, Place};
 pub use self::signer::{SignerError, SignerFiles, SignerTexts};
@@ -206,7 +206,7 @@ impl SharedCache {
     ) -> Result<SignedBlob, NotRead> {
         let disk = &self.0.disk;
         let beside = layout::signature_name(name);
-        match disk.read(place.segments(), &beside, MAX_SIGNATURE_BYTES) {
+        match disk.read(place.segments(), &beside, Size::AtMost(MAX_SIGNATURE_BYTES)) {
             Err(NotRead::Absent(AbsentReason::NotThere))
                 if disk.names(place.segments())?.iter().any(|n| n == name) =>
             {
@@ -222,7 +222,11 @@ impl SharedCache {
         name: &str,
         signed: &SignedBlob,
     ) -> Result<Vec<u8>, NotRead> {
-        let bytes = self.0.disk.read(place.segments(), name, MAX_BYTES)?;
+        if signed.size() > MAX_BYTES {
+            return Err(AbsentReason::TooLarge.into());
+        }
+        let size = Size::Exactly(signed.size());
+        let bytes = self.0.disk.read(place.segments(), name, size)?;
         signed.check(name, &bytes)?;
         Ok(bytes)
     }

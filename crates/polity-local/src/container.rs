@@ -70,8 +70,11 @@ pub fn resolve(
     // The image names the binary; a command names it again, and goes on with arguments.
     let mut command = words(container.command.as_ref()).into_iter();
     let called = command.next();
-    let args = command.chain(words(container.args.as_ref())).collect();
-    Ok(Launch { called, args, env })
+    let args: Vec<String> = command.chain(words(container.args.as_ref())).collect();
+    match args.iter().position(|arg| !around.mounts.confines(arg)) {
+        Some(at) => Err(outside(&format!("argument {}", at + 1))),
+        None => Ok(Launch { called, args, env }),
+    }
 }
 
 /// Paths first, then variables, whose values are settled already: nothing is rewritten twice.
@@ -90,7 +93,9 @@ fn environment(
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
         for (key, value) in whole(from, around.sources)? {
-            env.insert(format!("{prefix}{key}"), around.mounts.rewrite(&value));
+            let name = format!("{prefix}{key}");
+            let value = confined(&name, around.mounts.rewrite(&value), around.mounts)?;
+            env.insert(name, value);
         }
     }
     for variable in container.env.iter().flatten() {
@@ -106,11 +111,26 @@ fn environment(
             }
         };
         if let Some(value) = value {
+            let value = confined(&variable.name, value, around.mounts)?;
             env.insert(variable.name.clone(), value);
         }
     }
     env.extend(fixed);
     Ok(env)
+}
+
+/// A value whose paths are all in volumes of the Pod. It is not shown: it may be secret.
+fn confined(name: &str, value: String, mounts: &Mounts) -> Result<String, Unready> {
+    match mounts.confines(&value) {
+        true => Ok(value),
+        false => Err(outside(&format!("variable {name}"))),
+    }
+}
+
+fn outside(what: &str) -> Unready {
+    Unready::forbidden(format!(
+        "{what} has a path that is in none of the Pod's volumes"
+    ))
 }
 
 /// All of a ConfigMap or Secret.

@@ -45,6 +45,19 @@ pub struct Unready {
     pub message: String,
 }
 
+impl Unready {
+    /// The reason of a Pod that is not run on this machine.
+    pub const FORBIDDEN: &'static str = "Forbidden";
+
+    /// A Pod that is not run on this machine, and why.
+    pub fn forbidden(message: String) -> Self {
+        Self {
+            reason: Self::FORBIDDEN,
+            message,
+        }
+    }
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {

@@ -1,13 +1,16 @@
 //! The shell: watches objects, asks the engines, carries out the answers.
 //!
-//! Three loops that meet only through objects and one table: `sets` makes Pods of StatefulSets, `workers` runs
-//! each Pod of this node in a task of its own, and `services` tells where they are. Each looks at everything
-//! again whenever anything changed, so nothing is lost when one of them was late or this process died.
+//! Four loops that meet only through objects and one table: `sets` makes Pods of StatefulSets, `workers` runs each Pod
+//! of the deployment namespace in a task of its own, `strangers` reports the Pods of other namespaces, and `services`
+//! publishes where Pods listen. Each looks at everything again whenever anything changed, so nothing is lost when one of
+//! them was late or this process died.
 
+mod events;
 mod objects;
 mod places;
 mod services;
 mod sets;
+mod strangers;
 mod worker;
 mod workers;
 
@@ -17,7 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::Client;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Client, ResourceExt as _};
 use polity_runtime::files::{FileError, create_private_dir};
 use polity_runtime::{Clock, Shutdown};
 use tokio::task::JoinSet;
@@ -27,6 +32,7 @@ use crate::ask::Prober;
 use crate::container::Ports;
 use crate::images::Images;
 use crate::logs::{Limits, Logs};
+use crate::permit::Permit;
 use crate::process::{SpawnError, Spawner};
 use objects::Objects;
 use places::Places;
@@ -43,6 +49,9 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// The name under which this machine runs Pods.
     pub node: String,
+    /// Which Pods are run.
+    pub permit: Permit,
+    /// Which binaries images stand for.
     pub images: Images,
     /// This program, whose `main` begins with [`crate::process::launch::intercept`].
     pub launcher: PathBuf,
@@ -62,6 +71,11 @@ pub struct Options {
 pub enum StartError {
     #[error(transparent)]
     Folder(#[from] FileError),
+    #[error("resolving {}", path.display())]
+    Path {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Guard(#[from] SpawnError),
     #[error("making the client for probes")]
@@ -117,6 +131,26 @@ impl Shared {
         }
     }
 
+    /// Lets the API forget a Pod of which nothing is left; whether it did.
+    async fn forget(&self, pod: &Pod) -> bool {
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            ..DeleteParams::default().preconditions(Preconditions {
+                uid: pod.uid(),
+                resource_version: None,
+            })
+        };
+        let namespace = pod.namespace().unwrap_or_default();
+        let api: kube::Api<Pod> = kube::Api::namespaced(self.client.clone(), &namespace);
+        let name = pod.name_any();
+        let delete = api.delete(&name, &params);
+        match tokio::time::timeout(WRITE_PATIENCE, delete).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(kube::Error::Api(status))) => matches!(status.code, 404 | 409),
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+
     /// Sleeps until a time; for ever without one.
     async fn sleep_until(&self, at: Option<Timestamp>) {
         let Some(at) = at else {
@@ -135,9 +169,14 @@ pub struct Local {
 
 impl Local {
     /// Starts watching, and comes back when every object is known. Nothing is run yet.
-    pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
-        let places = Places::new(&options.data_dir);
+    pub async fn start(client: Client, mut options: Options) -> Result<Self, StartError> {
         create_private_dir(&options.data_dir)?;
+        // Processes have directories of their own, and paths in their variables are compared with those of volumes.
+        options.data_dir = options.data_dir.canonicalize().map_err(|source| {
+            let path = options.data_dir.clone();
+            StartError::Path { path, source }
+        })?;
+        let places = Places::new(&options.data_dir);
         let spawner = Spawner::new(options.launcher.clone())?;
         let prober = Prober::new().map_err(StartError::Prober)?;
         let mut watches = JoinSet::new();
@@ -173,6 +212,7 @@ impl Local {
             tokio::join!(
                 sets::run(&self.shared, &ours),
                 workers::run(&self.shared, &ours),
+                strangers::run(&self.shared, &ours),
                 services::run(&self.shared, &ours),
             );
         };

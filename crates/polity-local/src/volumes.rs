@@ -211,7 +211,8 @@ fn about_pod(pod: &Pod, items: &[DownwardAPIVolumeFile], mode: i32) -> Result<Fi
 fn file(bytes: Vec<u8>, mode: i32) -> File {
     File {
         bytes,
-        mode: mode.unsigned_abs() & 0o777,
+        // Never executable: a file of a volume is data, and the Pod's process must find no program in it.
+        mode: mode.unsigned_abs() & 0o666,
     }
 }
 

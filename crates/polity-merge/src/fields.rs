@@ -4,10 +4,13 @@
 
 mod v1;
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use polity_core::field::{MAX_PATH_BYTES, shortened};
 use serde_json::Value;
 
 use crate::schema::Schema;
@@ -35,19 +38,51 @@ pub struct Scalar(pub Value);
 
 /// The way from the root of an object to one of its parts; prints as `.spec.containers[name="c"].image`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Path(pub Vec<PathElement>);
+pub struct Path(pub Vec<Arc<PathElement>>);
 
 /// A set of paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    nodes: BTreeMap<PathElement, Node>,
+    /// The elements are shared: a path holds all its ancestors, whose names may be long.
+    nodes: BTreeMap<Arc<PathElement>, Node>,
 }
 
-/// Invariant: a node is owned, or something below it is.
+/// Invariant: a node within a set is owned, or something below it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Node {
+pub(crate) struct Node {
     owned: bool,
     below: FieldSet,
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        !self.owned && self.below.is_empty()
+    }
+
+    pub(crate) fn own(&mut self) {
+        self.owned = true;
+    }
+
+    /// Adds a node below this one, to what is there already.
+    pub(crate) fn attach(&mut self, element: PathElement, child: Self) {
+        if child.is_empty() {
+            return;
+        }
+        match self.below.nodes.get_mut(&element) {
+            None => {
+                self.below.nodes.insert(Arc::new(element), child);
+            }
+            Some(node) => {
+                node.owned |= child.owned;
+                node.below.extend(&child.below);
+            }
+        }
+    }
+
+    /// The set of the paths below a root node; a root has no path of its own.
+    pub(crate) fn into_set(self) -> FieldSet {
+        self.below
+    }
 }
 
 impl FieldSet {
@@ -94,7 +129,8 @@ impl FieldSet {
 
     fn child_mut(&mut self, element: &PathElement) -> &mut Node {
         if !self.nodes.contains_key(element) {
-            self.nodes.insert(element.clone(), Node::default());
+            self.nodes
+                .insert(Arc::new(element.clone()), Node::default());
         }
         self.nodes
             .get_mut(element)
@@ -102,18 +138,18 @@ impl FieldSet {
     }
 
     /// Whether `path` is in the set.
-    pub fn contains(&self, path: &[PathElement]) -> bool {
+    pub fn contains<E: Borrow<PathElement>>(&self, path: &[E]) -> bool {
         let Some((last, parents)) = path.split_last() else {
             return false;
         };
         let mut set = self;
         for element in parents {
-            let Some(node) = set.nodes.get(element) else {
+            let Some(node) = set.nodes.get(element.borrow()) else {
                 return false;
             };
             set = &node.below;
         }
-        set.nodes.get(last).is_some_and(|node| node.owned)
+        set.nodes.get(last.borrow()).is_some_and(|node| node.owned)
     }
 
     /// Whether the element itself is in the set.
@@ -208,7 +244,7 @@ impl FieldSet {
     /// The set in which every declared field on the way to a path is a path too.
     pub(crate) fn with_named_parents(&self, ty: Option<typed::Type<'_>>) -> Self {
         let nodes = self.nodes.iter().map(|(element, node)| {
-            let named = match (element, ty) {
+            let named = match (&**element, ty) {
                 (PathElement::Field(name), Some(ty)) => ty.declares(name),
                 _ => false,
             };
@@ -231,14 +267,14 @@ impl FieldSet {
         paths
     }
 
-    fn collect(&self, prefix: &mut Vec<PathElement>, paths: &mut Vec<Path>) {
+    fn collect(&self, prefix: &mut Vec<Arc<PathElement>>, paths: &mut Vec<Path>) {
         for (element, _) in self.nodes.iter().filter(|(_, node)| node.owned) {
-            prefix.push(element.clone());
+            prefix.push(Arc::clone(element));
             paths.push(Path(prefix.clone()));
             prefix.pop();
         }
         for (element, node) in &self.nodes {
-            prefix.push(element.clone());
+            prefix.push(Arc::clone(element));
             node.below.collect(prefix, paths);
             prefix.pop();
         }
@@ -306,6 +342,20 @@ impl fmt::Display for PathElement {
             Self::Value(value) => write!(f, "[={}]", value.0),
             Self::Index(index) => write!(f, "[{index}]"),
         }
+    }
+}
+
+impl Path {
+    /// The path as text, without what is beyond the longest field path.
+    pub fn shortened(&self) -> String {
+        let mut text = String::new();
+        for element in &self.0 {
+            if text.len() > MAX_PATH_BYTES {
+                break;
+            }
+            text.push_str(&element.to_string());
+        }
+        shortened(&text)
     }
 }
 

@@ -8,11 +8,13 @@ mod merge;
 mod remove;
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
-use polity_core::go_text;
+use polity_core::field::shortened;
+use polity_core::{Findings, go_text};
 use serde_json::{Map, Value};
 
-use crate::fields::{FieldSet, PathElement, Scalar};
+use crate::fields::{FieldSet, Node, PathElement, Scalar};
 use crate::schema::{Additional, ListType, MapType, Schema, Type as Kind};
 use crate::text::{Num, quoted};
 
@@ -218,24 +220,30 @@ pub(crate) enum Duplicates {
 
 /// Checks that a value has the shape its type wants; the error is the real server's text.
 pub(crate) fn check(ty: Type<'_>, value: &Value, duplicates: Duplicates) -> Result<(), String> {
-    let mut errors = Vec::new();
+    let mut errors = Findings::default();
     Checker {
         duplicates,
         path: String::new(),
         errors: &mut errors,
     }
     .check(ty, value);
-    match errors.as_slice() {
+    match &*errors {
         [] => Ok(()),
-        [one] => Err(one.clone()),
-        several => Err(format!("errors:\n  {}", several.join("\n  "))),
+        [one] if errors.n_more() == 0 => Err(one.clone()),
+        several => {
+            let mut text = format!("errors:\n  {}", several.join("\n  "));
+            if errors.n_more() > 0 {
+                let _ = write!(text, "\n  and {} more", errors.n_more());
+            }
+            Err(text)
+        }
     }
 }
 
 struct Checker<'e> {
     duplicates: Duplicates,
     path: String,
-    errors: &'e mut Vec<String>,
+    errors: &'e mut Findings,
 }
 
 impl Checker<'_> {
@@ -245,22 +253,30 @@ impl Checker<'_> {
             (Shape::Scalar(kind), value) => self.scalar(kind, value),
             (Shape::Map | Shape::AtomicMap, Value::Object(map)) => self.map(ty, map),
             (Shape::Map | Shape::AtomicMap, other) => {
-                self.error(&format!("expected map, got &{{{}}}", go_text::value(other)));
+                self.error(|| format!("expected map, got &{{{}}}", go_text::value(other)));
             }
             (shape, Value::Array(items)) => self.list(ty, shape, items),
-            (_, other) => self.error(&format!(
-                "expected list, got &{{{}}}",
-                go_text::value(other)
-            )),
+            (_, other) => {
+                self.error(|| format!("expected list, got &{{{}}}", go_text::value(other)));
+            }
         }
     }
 
     fn scalar(&mut self, kind: ScalarKind, value: &Value) {
-        let message = match (kind, value) {
+        let fits = matches!(
+            (kind, value),
             (ScalarKind::Numeric, Value::Number(_))
-            | (ScalarKind::String, Value::String(_))
-            | (ScalarKind::Boolean, Value::Bool(_))
-            | (ScalarKind::Untyped, Value::Number(_) | Value::String(_) | Value::Bool(_)) => return,
+                | (ScalarKind::String, Value::String(_))
+                | (ScalarKind::Boolean, Value::Bool(_))
+                | (
+                    ScalarKind::Untyped,
+                    Value::Number(_) | Value::String(_) | Value::Bool(_)
+                )
+        );
+        if fits {
+            return;
+        }
+        self.error(|| match (kind, value) {
             (ScalarKind::Numeric, other) => {
                 format!("expected numeric (int or float), got {}", go_type(other))
             }
@@ -276,8 +292,7 @@ impl Checker<'_> {
             (ScalarKind::Untyped, other) => {
                 format!("expected any scalar, got &{{{}}}", go_text::value(other))
             }
-        };
-        self.error(&message);
+        });
     }
 
     fn map(&mut self, ty: Type<'_>, map: &Map<String, Value>) {
@@ -287,7 +302,7 @@ impl Checker<'_> {
             self.path.push_str(name);
             match ty.field(name) {
                 Some(field) => self.check(field, value),
-                None => self.error("field not declared in schema"),
+                None => self.error(|| "field not declared in schema".to_owned()),
             }
             self.path.truncate(length);
             // The real server stops at the first undeclared field of an object.
@@ -304,7 +319,7 @@ impl Checker<'_> {
                 Shape::Set | Shape::Keyed(_) => match ty.identify(shape, item) {
                     Ok(element) => element,
                     Err(message) => {
-                        self.error(&format!("element {index}: {message}"));
+                        self.error(|| format!("element {index}: {message}"));
                         return;
                     }
                 },
@@ -312,7 +327,7 @@ impl Checker<'_> {
             };
             let printed = element.to_string();
             if !seen.insert(element) && self.duplicates == Duplicates::Refused {
-                self.error(&format!("duplicate entries for key {printed}"));
+                self.error(|| format!("duplicate entries for key {printed}"));
             }
             let length = self.path.len();
             self.path.push_str(&printed);
@@ -321,34 +336,37 @@ impl Checker<'_> {
         }
     }
 
-    fn error(&mut self, message: &str) {
-        self.errors.push(if self.path.is_empty() {
-            message.to_owned()
-        } else {
-            format!("{}: {message}", self.path)
+    fn error(&mut self, message: impl FnOnce() -> String) {
+        self.errors.add(|| {
+            let message = message();
+            if self.path.is_empty() {
+                message
+            } else {
+                format!("{}: {message}", shortened(&self.path))
+            }
         });
     }
 }
 
 /// The set of everything `value` mentions.
 pub(crate) fn fields_of(ty: Type<'_>, value: &Value) -> FieldSet {
-    let mut set = FieldSet::new();
-    collect(ty, value, &mut Vec::new(), &mut set);
-    set
+    collect(ty, value).into_set()
 }
 
-fn collect(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
+/// Whether the value itself is in the set, and the set below it. Built from the leaves up, so that
+/// a node costs its own name and not those of its ancestors.
+fn collect(ty: Type<'_>, value: &Value) -> Node {
+    let mut node = Node::default();
     match (ty.shape(value), value) {
-        (Shape::Scalar(_) | Shape::AtomicList | Shape::AtomicMap, _) => set.insert(path),
+        (Shape::Scalar(_) | Shape::AtomicList | Shape::AtomicMap, _) => node.own(),
         (Shape::Map, Value::Object(map)) => {
             for (name, value) in map {
-                path.push(PathElement::Field(name.clone()));
-                collect(ty.field(name).unwrap_or(Type::Deduced), value, path, set);
+                let mut child = collect(ty.field(name).unwrap_or(Type::Deduced), value);
                 let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
                 if empty || !ty.declares(name) {
-                    set.insert(path);
+                    child.own();
                 }
-                path.pop();
+                node.attach(PathElement::Field(name.clone()), child);
             }
         }
         (shape @ (Shape::Set | Shape::Keyed(_)), Value::Array(items)) => {
@@ -365,17 +383,19 @@ fn collect(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut F
             }
             for (element, item) in elements.iter().zip(items) {
                 let Some(element) = element else { continue };
-                path.push(element.clone());
                 // Duplicates are owned as one, without what is in them.
-                if !repeated.contains(element) {
-                    collect(ty.element(), item, path, set);
-                }
-                set.insert(path);
-                path.pop();
+                let mut child = if repeated.contains(element) {
+                    Node::default()
+                } else {
+                    collect(ty.element(), item)
+                };
+                child.own();
+                node.attach(element.clone(), child);
             }
         }
         _ => {}
     }
+    node
 }
 
 /// A value as Go's `%#v` prints it.

@@ -1,8 +1,8 @@
 //! Files that lie where others can write: who of us made them, and that they still are what was made.
 //!
-//! The signature beside a file is a DSSE envelope around an in-toto statement: the file's name and SHA-256, and a
-//! [`BlobPredicate`] that says what the file is. It is checked in two steps, so that nothing large is read on the word
-//! of a stranger: [`BlobTrust::open`] says whether the statement is ours, [`SignedBlob::check`] whether some bytes are
+//! The signature beside a file is a DSSE envelope around an in-toto statement: the file's name, size and SHA-256, and a
+//! [`BlobPredicate`] that says what the file is. It is checked in two steps, so that nothing is read that is larger than
+//! a trusted signer said: [`BlobTrust::open`] says whether the statement is ours, [`SignedBlob::check`] whether some bytes are
 //! the ones it speaks of. The bytes to use are the bytes checked; neither step touches a file.
 
 mod envelope;
@@ -155,6 +155,9 @@ impl BlobSigner {
                 digest: SubjectDigest {
                     sha256: sha256(content),
                 },
+                annotations: SubjectAnnotations {
+                    size: content.len() as u64,
+                },
             }],
             predicate_type: PREDICATE_TYPE.to_owned(),
             predicate: predicate.clone(),
@@ -205,6 +208,7 @@ impl BlobTrust {
         Ok(SignedBlob {
             name: subject.name,
             sha256: subject.digest.sha256,
+            size: subject.annotations.size,
             predicate: statement.predicate,
             signer: envelope.certificate,
         })
@@ -234,6 +238,7 @@ impl BlobTrust {
 pub struct SignedBlob {
     name: String,
     sha256: String,
+    size: u64,
     predicate: BlobPredicate,
     signer: Certificate,
 }
@@ -244,7 +249,7 @@ impl SignedBlob {
         if self.name != name {
             return Err(BlobRefusal::FileName);
         }
-        if self.sha256 != sha256(content) {
+        if self.size != content.len() as u64 || self.sha256 != sha256(content) {
             return Err(BlobRefusal::Content);
         }
         Ok(())
@@ -258,6 +263,11 @@ impl SignedBlob {
     /// The SHA-256 of the file, in hexadecimal digits.
     pub fn sha256(&self) -> &str {
         &self.sha256
+    }
+
+    /// The number of bytes of the file. A file of another size need not be read.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// The certificate it was signed with.
@@ -282,6 +292,13 @@ struct Statement {
 struct Subject {
     name: String,
     digest: SubjectDigest,
+    annotations: SubjectAnnotations,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubjectAnnotations {
+    size: u64,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -47,6 +47,10 @@ variables! {
     AUTHORIZATION_MODE = "POLITY_AUTHORIZATION_MODE";
     /// How many clusters to run beside the hub (`--clusters`).
     CLUSTERS = "POLITY_CLUSTERS";
+    /// Start without the default policy server and the sample policies (`--no-policy-server`).
+    NO_POLICY_SERVER = "POLITY_NO_POLICY_SERVER";
+    /// Install the kinds of Gateway API (`--gateway-api`).
+    GATEWAY_API = "POLITY_GATEWAY_API";
     /// Where live, ready and metrics are served (`--admin-listen`).
     ADMIN_LISTEN = "POLITY_ADMIN_LISTEN";
     /// The serving certificate chain in PEM (`--cert-file`).

@@ -2,7 +2,7 @@
 //! telemetry, TLS reload, clock, leases, guarded writes, shutdown.
 //!
 //! Everything that is process-wide lives here and nowhere else: the environment ([`mod@env`]), the
-//! clock ([`clock`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
+//! clock ([`clock`]), the parent process ([`parent`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
 //! ([`tls::install_provider`]). The rest of the project takes handles and values.
 
 pub mod admin;
@@ -16,6 +16,7 @@ pub mod files;
 pub mod lease;
 pub mod logs;
 pub mod metrics;
+pub mod parent;
 mod random;
 pub mod retry;
 pub mod serve;

@@ -2,10 +2,12 @@
 
 #[cfg(test)]
 mod captured;
+mod file;
 mod json;
 mod lines;
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use opentelemetry::trace::TracerProvider as _;
@@ -13,10 +15,13 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Identity, Layered, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
+pub use self::file::rotate;
+
+use self::file::LogFile;
 use self::lines::Lines;
 use crate::env;
 use crate::telemetry::{self, TelemetryError};
@@ -77,6 +82,18 @@ const LOUD_DEPENDENCIES: [&str; 9] = [
     "wasmtime",
 ];
 
+/// Libraries whose warnings repeat, without context, the error that a command prints itself.
+const CLIENT_LIBRARIES: [&str; 8] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "kube_client",
+    "kube_runtime",
+    "rustls",
+    "tower",
+    "tower_http",
+];
+
 /// A level or a list of filter directives that was found to be well-formed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFilter(String);
@@ -119,7 +136,21 @@ impl LogFilter {
         }
         directives
     }
+
+    /// The filter of a command, whose errors are printed: at the usual levels client libraries log nothing.
+    fn of_command(&self) -> Self {
+        let mut directives = self.directives();
+        if let Ok(LevelFilter::INFO | LevelFilter::WARN | LevelFilter::ERROR) = self.0.parse() {
+            for target in CLIENT_LIBRARIES {
+                directives.push_str(&format!(",{target}=off"));
+            }
+        }
+        Self(directives)
+    }
 }
+
+/// Writes lines to a log file.
+type FileLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Why there are no logs.
 #[derive(Debug, thiserror::Error)]
@@ -130,6 +161,14 @@ pub enum LogError {
     /// Traces cannot be pushed.
     #[error("--log-fmt otlp")]
     Traces(#[from] TelemetryError),
+    /// There is no file to log to.
+    #[error("opening the log {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
 }
 
 /// Logging that was set up. [Finished](Self::finish), it leaves nothing undelivered.
@@ -161,6 +200,15 @@ impl Logging {
 }
 
 impl LogArgs {
+    /// Sets up logging as [`init`](Self::init) does, for a command that prints its own errors.
+    pub fn init_command(&self) -> Result<Logging, LogError> {
+        let args = Self {
+            log_level: self.log_level.of_command(),
+            ..self.clone()
+        };
+        args.init("polity")
+    }
+
     /// Sets up logging to stderr for the whole process, once. Colours only on a terminal, and
     /// never with `NO_COLOR`. Pushing traces, under the name of `service`, needs a runtime around it.
     pub fn init(&self, service: &'static str) -> Result<Logging, LogError> {
@@ -182,6 +230,46 @@ impl LogArgs {
             traces: provider,
             _lines: lines.map(LastLines),
         })
+    }
+
+    /// Sets up logging for a process in the foreground of a terminal, once: warnings go to stderr, everything goes to a
+    /// file of bounded size.
+    pub fn init_with_file(&self, path: &Path) -> Result<Logging, LogError> {
+        let colours = std::io::stderr().is_terminal() && !env::no_color() && !self.log_no_color;
+        let on_terminal = tracing_subscriber::fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(colours)
+            .with_filter(LevelFilter::WARN);
+        initialised(self.file_subscriber(path, Some(on_terminal))?)
+    }
+
+    /// Sets up logging for a process in the background, once: everything goes to a file of bounded size, and nothing to
+    /// stderr.
+    pub fn init_in_file(&self, path: &Path) -> Result<Logging, LogError> {
+        initialised(self.file_subscriber(path, None::<Identity>)?)
+    }
+
+    fn file_subscriber<L>(
+        &self,
+        path: &Path,
+        on_terminal: Option<L>,
+    ) -> Result<impl tracing::Subscriber + Send + Sync + use<L>, LogError>
+    where
+        L: Layer<Layered<FileLayer, Registry>> + Send + Sync,
+    {
+        let file = LogFile::open(path).map_err(|source| {
+            let path = path.to_owned();
+            LogError::File { path, source }
+        })?;
+        let directives = self.log_level.directives();
+        let in_file: FileLayer = tracing_subscriber::fmt::layer()
+            .with_writer(file)
+            .with_ansi(false)
+            .with_filter(EnvFilter::builder().parse_lossy(directives))
+            .boxed();
+        Ok(tracing_subscriber::registry()
+            .with(in_file)
+            .with(on_terminal))
     }
 
     fn subscriber<W>(
@@ -235,6 +323,19 @@ impl LogArgs {
             }
         }
     }
+}
+
+/// Installs a subscriber without traces for the whole process.
+fn initialised(
+    subscriber: impl tracing::Subscriber + Send + Sync + 'static,
+) -> Result<Logging, LogError> {
+    subscriber
+        .try_init()
+        .map_err(LogError::AlreadyInitialised)?;
+    Ok(Logging {
+        traces: None,
+        _lines: None,
+    })
 }
 
 #[cfg(test)]
@@ -294,6 +395,40 @@ mod tests {
     }
 
     #[test]
+    fn a_process_in_the_background_logs_to_its_file_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("polity.log");
+        let args = LogArgs {
+            log_level: "info".parse().unwrap(),
+            log_fmt: LogFormat::Text,
+            log_no_color: false,
+        };
+        let captured = Captured::default();
+        let writer = captured.clone();
+        let on_terminal = tracing_subscriber::fmt::layer()
+            .with_writer(move || writer.clone())
+            .with_filter(LevelFilter::WARN);
+        let say = || {
+            tracing::debug!("skipped");
+            tracing::info!("started");
+            tracing::warn!("degraded");
+        };
+        let foreground = args.file_subscriber(&path, Some(on_terminal)).unwrap();
+        tracing::subscriber::with_default(foreground, say);
+        let printed = captured.text();
+        assert!(printed.contains("degraded"), "{printed}");
+        assert!(!printed.contains("started"), "{printed}");
+
+        let background = args.file_subscriber(&path, None::<Identity>).unwrap();
+        tracing::subscriber::with_default(background, say);
+        assert_eq!(captured.text(), printed);
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(written.matches("started").count(), 2, "{written}");
+        assert_eq!(written.matches("degraded").count(), 2, "{written}");
+        assert!(!written.contains("skipped"), "{written}");
+    }
+
+    #[test]
     fn libraries_are_quiet_unless_they_are_named() {
         for (level, hears_frames) in [
             ("debug", false),
@@ -303,6 +438,22 @@ mod tests {
         ] {
             let text = written(level, LogFormat::Text, false);
             assert_eq!(text.contains("a frame"), hears_frames, "{level}: {text}");
+        }
+    }
+
+    #[test]
+    fn client_libraries_are_silent_in_commands_unless_details_are_asked_for() {
+        for (level, is_logged) in [
+            ("info", false),
+            ("error", false),
+            ("debug", true),
+            ("info,kube_client=warn", true),
+        ] {
+            let filter: LogFilter = level.parse().unwrap();
+            let text = written_of(&filter.of_command().0, LogFormat::Text, false, || {
+                tracing::error!(target: "kube_client::client::builder", "failed with error");
+            });
+            assert_eq!(text.contains("failed with"), is_logged, "{level}: {text}");
         }
     }
 

@@ -38,9 +38,21 @@ pub(crate) struct Header {
 /// Why a transaction failed. All its writes fail for the same reason.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
-    Full { directory: PathBuf },
-    ReadOnly { directory: PathBuf },
-    Io { directory: PathBuf, reason: String },
+    Full {
+        directory: PathBuf,
+    },
+    ReadOnly {
+        directory: PathBuf,
+    },
+    Damaged {
+        file: PathBuf,
+        position: Option<u64>,
+        reason: String,
+    },
+    Io {
+        directory: PathBuf,
+        reason: String,
+    },
 }
 
 /// Where versions are kept.
@@ -71,8 +83,8 @@ impl Engine {
         }
     }
 
-    /// Shows all versions in the order of their revisions. What the visitor says is wrong with one
-    /// ends the visit.
+    /// Visits all versions in the order of their revisions. The first reason that the visitor
+    /// returns ends the visit: the store is damaged.
     pub(crate) fn versions(
         &self,
         visit: impl FnMut(Revision, &[u8]) -> Result<(), String>,
@@ -106,6 +118,15 @@ impl<I> From<Failure> for CommitError<I> {
         match failure {
             Failure::Full { directory } => Self::Full { directory },
             Failure::ReadOnly { directory } => Self::ReadOnly { directory },
+            Failure::Damaged {
+                file,
+                position,
+                reason,
+            } => Self::Damaged {
+                file,
+                position,
+                reason,
+            },
             Failure::Io { directory, reason } => Self::Io { directory, reason },
         }
     }

@@ -1,10 +1,14 @@
 //! What can go wrong, one enum for each operation.
 
-use std::{fmt, io, path::PathBuf, sync::Arc};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{Key, Object, Revision};
 
-/// Why a store could not be opened. Nothing on disk was changed.
+/// Why a store could not be opened. No object on disk was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process, or another store of this process, has the directory open.
@@ -39,17 +43,21 @@ pub enum OpenError {
         /// The version this program reads and writes.
         expected: u64,
     },
-    /// There is a file where the store's should be, and it is something else.
-    #[error("{} is not a store", file.display())]
+    /// The store's file does not begin as a store does: it is some other file, or its beginning was
+    /// overwritten.
+    #[error("{} is not a store, or its first bytes were overwritten", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
     },
-    /// The file was a store once and is damaged, for example cut short.
-    #[error("the store {} is damaged: {reason}", file.display())]
+    /// The file is a store and is damaged, for example cut short or overwritten.
+    #[error("the store {} is damaged{}: {reason}", file.display(), Near(*position))]
     Damaged {
         /// The file.
         file: PathBuf,
+        /// Where the damage was found, in bytes from the start of the file: the last place that was
+        /// read, so the damage is there or in what refers to it.
+        position: Option<u64>,
         /// What is wrong with it.
         reason: String,
     },
@@ -61,6 +69,33 @@ pub enum OpenError {
         /// What the operating system said.
         source: io::Error,
     },
+}
+
+impl OpenError {
+    /// The file whose content is not that of an intact store, if that is the reason. It can only be
+    /// replaced, by a backup or by an empty store.
+    pub fn damaged_file(&self) -> Option<&Path> {
+        match self {
+            Self::Foreign { file } | Self::Damaged { file, .. } => Some(file),
+            Self::InUse { .. }
+            | Self::ReadOnly { .. }
+            | Self::Full { .. }
+            | Self::Format { .. }
+            | Self::Io { .. } => None,
+        }
+    }
+}
+
+/// A place in a file, as a part of a sentence.
+struct Near(Option<u64>);
+
+impl fmt::Display for Near {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(position) => write!(f, " near byte {position}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why a write was not done.
@@ -117,6 +152,16 @@ pub enum CommitError<I> {
     ReadOnly {
         /// The directory.
         directory: PathBuf,
+    },
+    /// The file turned out to be damaged while it was written to. Reads go on.
+    #[error("the store {} is damaged{}: {reason}", file.display(), Near(*position))]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Where the damage was found, in bytes from the start of the file.
+        position: Option<u64>,
+        /// What is wrong with it.
+        reason: String,
     },
     /// The disk failed in another way.
     #[error("could not write to the data directory {}: {reason}", directory.display())]

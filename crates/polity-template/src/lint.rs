@@ -1,5 +1,7 @@
 //! What is wrong, or will surprise someone, in a text with templates: found without resolving anything.
 
+use std::collections::BTreeMap;
+
 use crate::functions;
 use crate::rules::Side;
 use crate::syntax::lex::{Kind, Lexer, Token};
@@ -86,8 +88,8 @@ pub fn lint(text: &str) -> Vec<Lint> {
 struct Scope {
     /// The word that began each open block, and its line.
     blocks: Vec<(String, usize)>,
-    /// Variables, the line of their declaration, and whether they were used.
-    variables: Vec<(String, usize, bool)>,
+    /// By name, the lines of the declarations that were not used so far.
+    variables: BTreeMap<String, Vec<usize>>,
 }
 
 struct Linter<'t> {
@@ -117,10 +119,11 @@ impl<'t> Linter<'t> {
     }
 
     fn actions(&mut self) {
-        let mut at = 0;
+        let (mut at, mut line, mut counted) = (0, 1, 0);
         while let Some(distance) = self.text[at..].find("{{") {
             let start = at + distance;
-            let line = self.line_of(start);
+            line += self.text[counted..start].matches('\n').count();
+            counted = start;
             let rest = &self.text[start..];
             let side = side_of(rest);
             let delimiters = side.delimiters();
@@ -170,10 +173,6 @@ impl<'t> Linter<'t> {
                 }
             }
         }
-    }
-
-    fn line_of(&self, at: usize) -> usize {
-        1 + self.text[..at].bytes().filter(|b| *b == b'\n').count()
     }
 
     fn action(&mut self, action: &Action<'t>) {
@@ -240,6 +239,7 @@ impl<'t> Linter<'t> {
             .iter()
             .filter(|token| token.kind != Kind::Space)
             .collect();
+        let last_declare = words.iter().rposition(|word| word.kind == Kind::Declare);
         for (i, token) in words.iter().enumerate() {
             let line = action.line + token.line - 1;
             match token.kind {
@@ -259,9 +259,7 @@ impl<'t> Linter<'t> {
                     let next = words.get(i + 1).map(|next| (next.kind, next.text.as_str()));
                     let declares = match next {
                         Some((Kind::Declare, _)) => true,
-                        Some((Kind::Char, ",")) => {
-                            words[i..].iter().any(|later| later.kind == Kind::Declare)
-                        }
+                        Some((Kind::Char, ",")) => last_declare.is_some_and(|last| last > i),
                         _ => false,
                     };
                     self.variable(action, token, line, declares);
@@ -274,17 +272,13 @@ impl<'t> Linter<'t> {
     fn variable(&mut self, action: &Action<'_>, token: &Token, line: usize, declares: bool) {
         let variables = &mut self.scope(action.side).variables;
         if declares {
-            variables.push((token.text.clone(), line, false));
+            variables.entry(token.text.clone()).or_default().push(line);
             return;
         }
-        let mut known = false;
-        for variable in variables.iter_mut() {
-            if variable.0 == token.text {
-                variable.2 = true;
-                known = true;
-            }
-        }
-        if !known {
+        let declared = variables.get_mut(&token.text);
+        if let Some(unused) = declared {
+            unused.clear();
+        } else {
             let why = format!("{} is used and not declared before", token.text);
             self.say(
                 "undefined-variable",
@@ -304,8 +298,8 @@ impl<'t> Linter<'t> {
                 "add {{ end }} where it ends",
             );
         }
-        for (name, line, used) in scope.variables {
-            if !used && name != "$_" {
+        for (name, unused) in scope.variables {
+            for line in unused.into_iter().filter(|_| name != "$_") {
                 let why = format!("{name} is declared and not used");
                 self.say(
                     "unused-variable",
@@ -430,6 +424,19 @@ mod tests {
             .map(|lint| (lint.rule, lint.line))
             .collect();
         assert_eq!(found, expected, "{text}");
+    }
+
+    /// Each declaration and use was compared with all declarations before it, and each action
+    /// counted the lines before it.
+    #[test]
+    fn a_long_text_is_looked_at_once() {
+        let n = 100_000;
+        let declared = (0..n).map(|number| format!("{{{{ $v{number} := 1 }}}}"));
+        let used = (0..n - 1)
+            .rev()
+            .map(|number| format!("{{{{ $v{number} }}}}"));
+        let text = declared.chain(used).collect::<Vec<_>>().join("\n");
+        check(&text, &[("unused-variable", n)]);
     }
 
     /// Section 13: delimiters, quotes, unused or invalid variables, white space, unquoted values.

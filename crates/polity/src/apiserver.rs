@@ -13,7 +13,7 @@ use crate::services::{Plan, Services};
 /// Run a Kubernetes-compatible API server in this process
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity apiserver --data-dir ./data --kubeconfig-out ./kubeconfig\n  polity apiserver --in-memory --listen 127.0.0.1:0\n\nThe data directory also keeps the CA and the keys: a restart on it is the same cluster."
+    after_help = "Examples:\n  polity apiserver --data-dir ./data --kubeconfig-out ./kubeconfig\n  polity apiserver --in-memory --listen 127.0.0.1:0\n\nThe data directory also keeps the CA and the keys: a restart on it is the same\ncluster."
 )]
 pub(crate) struct ApiserverArgs {
     #[command(flatten)]

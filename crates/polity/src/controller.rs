@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::anyhow;
 use k8s_openapi::api::core::v1::EnvVar;
 use polity_cli::exit::Exit;
-use polity_controller::install::{CONTROLLER, POLICY_SERVER_ACCOUNT, WEBHOOK_PORT};
+use polity_controller::install::{CONTROLLER, WEBHOOK_PORT};
 use polity_controller::lifecycle::Settings;
 use polity_controller::names::UniqueNames;
 use polity_controller::objects::{Collector, Setup};
-use polity_controller::webhooks::{SERVICE, Webhooks};
+use polity_controller::webhooks::{Registration, SERVICE, Webhooks};
 use polity_controller::{Controller, PolicyMetrics};
 use polity_runtime::admin::{self, Readiness};
 use polity_runtime::args::ClientArgs;
@@ -34,10 +34,10 @@ const COLLECTOR_VARIABLES: &[&str] = &[
 /// How long tasks may take to end.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Run the controller: policies get revisions, policy servers get replicas, webhooks move when all are ready
+/// Run the controller of policies and policy servers
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect                 one of several works, the others wait\n  polity controller --revision-drain-seconds 30    answer longer for the generation before\n  polity controller --defaults-configmap-name recommended-policies\n                                                   keep to the policies in that ConfigMap\n  polity controller --cleanup --controller-deployment-name kubewarden-controller\n                                                   before an uninstall: no policies, no servers\n  kubectl get cap                                  what became of the policies\n\nIt needs the definitions of our kinds: `polity install` and `polity up` bring them along."
+    after_help = "Examples:\n  polity controller --deployments-namespace kubewarden\n  polity controller --leader-elect               one of several is active\n  polity controller --revision-drain-seconds 30  serve old generations longer\n\n  # Apply the recommended policies in a ConfigMap\n  polity controller --defaults-configmap-name recommended-policies\n\n  # Before an uninstall: delete policies and policy servers\n  polity controller --cleanup --controller-deployment-name kubewarden-controller\n\nThe definitions of our kinds must exist: `polity install` creates them."
 )]
 pub(crate) struct ControllerArgs {
     #[command(flatten)]
@@ -202,6 +202,12 @@ impl ControllerArgs {
         } else {
             None
         };
+        let registration = Registration::new(
+            client.clone(),
+            clock.clone(),
+            &setup.namespace,
+            &webhook_service_name,
+        );
         let controller = Controller {
             client: client.clone(),
             clock: clock.clone(),
@@ -215,12 +221,13 @@ impl ControllerArgs {
             setup: setup.clone(),
             identity,
             metrics: Some(PolicyMetrics::new(&metrics.meter("controller"))),
+            registration: Some(registration.clone()),
         };
         let webhooks = Webhooks {
             client,
             clock: clock.clone(),
             listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, webhook_server_port)),
-            service: webhook_service_name,
+            registration,
             setup,
             unique_names,
         };
@@ -304,7 +311,6 @@ impl ServersArgs {
         } = self;
         Setup {
             namespace: deployments_namespace.unwrap_or_else(|| own_namespace.to_owned()),
-            service_account: POLICY_SERVER_ACCOUNT.to_owned(),
             always_accept_own_namespace: always_accept_admission_reviews_on_deployments_namespace,
             metrics_port: enable_metrics.then_some(i32::from(policy_server_metrics_port)),
             has_tracing: enable_tracing,

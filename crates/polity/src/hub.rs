@@ -7,18 +7,21 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::Client;
 use polity_controller::Controller;
-use polity_controller::install::{CONTROLLER, Installation, POLICY_SERVER_ACCOUNT};
+use polity_controller::install::{CONTROLLER, Installation};
 use polity_controller::lifecycle::Settings;
 use polity_controller::names::UniqueNames;
 use polity_controller::objects::Setup;
-use polity_controller::webhooks::{self, BoundWebhooks, ServeError, Webhooks};
+use polity_controller::webhooks::{self, BoundWebhooks, Registration, ServeError, Webhooks};
 use polity_runtime::{Clock, Shutdown, VERSION};
+use serde_json::{Value, json};
 
 use crate::install::{Existing, apply_manifest};
 use crate::services::Services;
 
 /// Where the controller and the policy servers live.
 pub(crate) const NAMESPACE: &str = "kubewarden";
+/// The ConfigMap that marks a cluster as the hub of a `polity up`: its controller does not run in the cluster.
+pub(crate) const MARKER: &str = "polity-local";
 /// As `polity controller` has them.
 const DRAIN: Duration = Duration::from_secs(10);
 const HISTORY_LIMIT: usize = 10;
@@ -30,6 +33,18 @@ pub(crate) fn installation() -> Installation {
         image: format!("polity:v{VERSION}"),
         replicas: 1,
     }
+}
+
+/// The objects that every start applies, in this order.
+pub(crate) fn manifests(installation: &Installation) -> Vec<Value> {
+    let marker = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": MARKER, "namespace": installation.namespace},
+    });
+    let mut manifests = vec![installation.namespace(), marker];
+    manifests.extend(installation.roles());
+    manifests.push(installation.webhook_service());
+    manifests
 }
 
 /// The user that the controller is.
@@ -45,20 +60,18 @@ pub(crate) async fn start(
     client: Client,
 ) -> anyhow::Result<()> {
     let installation = installation();
-    let mut manifests = vec![installation.namespace()];
-    manifests.extend(installation.roles());
-    manifests.push(installation.webhook_service());
-    for manifest in &manifests {
-        apply_manifest(admin, manifest, Existing::MadeSo).await?;
+    for manifest in &manifests(&installation) {
+        apply_manifest(admin, manifest, Existing::Replaced).await?;
     }
     let clock = Clock::system();
     let setup = Setup {
         namespace: NAMESPACE.to_owned(),
-        service_account: POLICY_SERVER_ACCOUNT.to_owned(),
         // The runtime binds claims of every class to directories that all Pods of this machine share.
         cache_storage_class: Some("local".to_owned()),
         ..Setup::default()
     };
+    let registration =
+        Registration::new(client.clone(), clock.clone(), NAMESPACE, webhooks::SERVICE);
     let controller = Controller {
         client: client.clone(),
         clock: clock.clone(),
@@ -73,12 +86,13 @@ pub(crate) async fn start(
         // There is no other one to elect.
         identity: None,
         metrics: None,
+        registration: Some(registration.clone()),
     };
     let webhooks = Webhooks {
         client,
         clock,
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        service: webhooks::SERVICE.to_owned(),
+        registration,
         setup,
         unique_names: UniqueNames::Classic,
     };
@@ -87,7 +101,7 @@ pub(crate) async fn start(
         .await
         .context("starting the controller's webhooks")?;
     let endpoints = installation.webhook_endpoints(webhooks.address());
-    apply_manifest(admin, &endpoints, Existing::MadeSo).await?;
+    apply_manifest(admin, &endpoints, Existing::Replaced).await?;
     let tasks = services.tasks();
     let shutdown = tasks.shutdown().clone();
     tasks.spawn("controller", controller.run(shutdown.clone()));

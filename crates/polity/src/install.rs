@@ -1,6 +1,9 @@
 //! Installs the kinds that Polity needs into clusters: its own, and those it shares with others.
 
 mod command;
+#[cfg(test)]
+mod containerfile_tests;
+mod readiness;
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -9,13 +12,15 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use polity_runtime::write::Writer;
 
+#[cfg(test)]
+pub(crate) use command::install;
 pub(crate) use command::{Existing, InstallArgs, apply_manifest};
 
-/// How many definitions are under way at once, over all clusters: enough to share commits, few enough that none waits
-/// for long where the machine is slow.
+/// How many definitions are written at once, over all clusters: enough to share commits, few enough that no request
+/// times out on a slow machine.
 const AT_ONCE: usize = 16;
 /// The field manager of what is installed.
-const MANAGER: &str = "polity/install";
+pub(crate) const MANAGER: &str = "polity/install";
 
 /// A definition to install.
 pub(crate) struct Definition {
@@ -80,6 +85,13 @@ pub(crate) async fn apply(
             }
         })
     });
+    bounded(writes).await
+}
+
+/// Runs writes to clusters, [`AT_ONCE`] at a time, until one fails.
+pub(crate) async fn bounded(
+    writes: impl Iterator<Item = impl Future<Output = anyhow::Result<()>>>,
+) -> anyhow::Result<()> {
     stream::iter(writes)
         .buffer_unordered(AT_ONCE)
         .try_for_each(|()| async { Ok(()) })
@@ -88,6 +100,7 @@ pub(crate) async fn apply(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeMap;
 
     use kube::ResourceExt as _;
@@ -130,6 +143,20 @@ mod tests {
         let found = api.get(&name).await.unwrap();
         assert_eq!(found.spec, foreign.spec, "another's definition stays");
         assert_eq!(found.labels()["by"], "others");
+    }
+
+    #[tokio::test]
+    async fn few_writes_run_at_once() {
+        let (running, most) = (Cell::new(0), Cell::new(0));
+        let writes = (0..5 * AT_ONCE).map(async |_| {
+            running.set(running.get() + 1);
+            most.set(most.get().max(running.get()));
+            tokio::task::yield_now().await;
+            running.set(running.get() - 1);
+            Ok(())
+        });
+        bounded(writes).await.unwrap();
+        assert_eq!((most.get(), running.get()), (AT_ONCE, 0));
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -9,11 +9,13 @@ use anyhow::Context as _;
 use kube::Client;
 use polity_apiserver::cluster::identity::directory_of;
 use polity_apiserver::logs::{LogOptions, LogSource, LogStream};
+use polity_controller::names;
 use polity_local::access::Api;
 use polity_local::logs::{Limits, LogQuery, Logs};
-use polity_local::{Images, Local, Options};
+use polity_local::{Images, Local, Options, Permit};
 use polity_runtime::{Clock, env};
 
+use crate::hub::NAMESPACE;
 use crate::services::Services;
 
 /// The node that Pods of this machine are on.
@@ -47,6 +49,12 @@ pub(crate) async fn start(
     let options = Options {
         data_dir: directory_of(data_dir, hub.name()).join("local"),
         node: NODE.into(),
+        permit: Permit {
+            namespace: NAMESPACE.to_owned(),
+            set_of_server: names::stateful_set,
+            // What an installation would run in Pods of its own, the controller, is a part of this process.
+            installed: Vec::new(),
+        },
         images: OUR_IMAGES.into_iter().fold(Images::default(), |all, name| {
             all.with_name(name, program.clone())
         }),

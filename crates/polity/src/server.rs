@@ -32,7 +32,7 @@ const HOST_STACK: usize = 3 << 20;
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  polity server --standalone --policies policies.yml\n  polity server --standalone --policies policies.yml --cert-file tls.crt --key-file tls.key --port 8443\n  kill -HUP PID                   read the policies again; so does a change of the file\n  polity server --policy-server default --pod-name policy-server-default-0 --pod-namespace kubewarden --pod-uid UID\n                                  one replica of a PolicyServer, as our controller starts it\n  polity server docs --output policy-server.md\n\nA link to this program that is called policy-server is this command."
+    after_help = "Examples:\n  polity server --standalone --policies policies.yml\n  polity server --standalone --policies policies.yml \\\n      --cert-file tls.crt --key-file tls.key --port 8443\n  kill -HUP PID                  read the policies again\n\n  # One replica of a PolicyServer, as the controller starts it\n  polity server --policy-server default --pod-name policy-server-default-0 \\\n      --pod-namespace kubewarden --pod-uid UID\n\n  polity server docs --output policy-server.md\n\nPolicies are also read again when their file changes. A link to this program\nthat is called policy-server is this command."
 )]
 pub(crate) struct ServerArgs {
     #[command(subcommand)]

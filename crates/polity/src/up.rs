@@ -1,28 +1,40 @@
 //! `polity up`: everything in one process on this machine.
 
+mod failures;
+
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use futures::future::try_join_all;
+use http::Uri;
 use kube::Client;
+use kube::config::Kubeconfig;
 use polity_apiserver::auth::AuthorizationMode;
 use polity_apiserver::kubeconfig::context_name;
 use polity_cli::exit::{Exit, Hinted};
-use polity_cli::local::{ClusterState, DataDirArgs, Local, RunState};
+use polity_cli::local::{ClusterState, DataDirArgs, Held, Local, RunState};
 use polity_cli::output::Paint;
 use polity_runtime::args::ClientArgs;
 use polity_runtime::{Clock, Shutdown, client, env, files};
 
+use crate::banner::Facts;
 use crate::services::{Plan, Services};
-use crate::{banner, defaults, hub, install, pods};
+use crate::{backup, banner, defaults, gateway_api, hub, install, pods};
 
+/// The hidden flag of an instance that `polity up -d` started.
+pub(crate) const IN_BACKGROUND: &str = "--in-background";
 const HUB: &str = "hub";
 const FIRST_PORT: u16 = 6443;
 const PORTS_TRIED: u16 = 100;
 
 /// Run everything on this machine: a hub, and more clusters if you like
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags are independent of each other"
+)]
 #[command(
-    after_help = "Examples:\n  polity up\n  polity up -d                    in the background; polity status, polity down\n  polity up --clusters 20         a hub and a fleet of twenty\n\nYour own kubeconfig is never touched."
+    after_help = "Examples:\n  polity up\n  polity up -d                    in the background; polity status, polity down\n  polity up --clusters 20         a hub and a fleet of twenty\n  polity up --gateway-api         with the kinds of Gateway API\n\nYour own kubeconfig is never touched. Ctrl-C stops everything; the data stays."
 )]
 pub(crate) struct UpArgs {
     #[command(flatten)]
@@ -30,28 +42,73 @@ pub(crate) struct UpArgs {
     /// How many clusters to run besides the hub: cluster1, cluster2, …
     #[arg(long, env = env::CLUSTERS, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=500))]
     pub(crate) clusters: u16,
-    /// The address to listen on [default: the first free port from 127.0.0.1:6443 on]
+    /// The address to listen on, with a port; 0.0.0.0 is every address of this machine [default: the first
+    /// free port from 127.0.0.1:6443 on]
     #[arg(long, env = env::LISTEN, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Start without the default policy server and the sample policies; those that are there already are left alone
+    #[arg(long, env = env::NO_POLICY_SERVER, value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_policy_server: bool,
+    /// Install the kinds of Gateway API, standard channel, into all clusters
+    #[arg(long, env = env::GATEWAY_API, value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) gateway_api: bool,
     /// Run in the background
     #[arg(short = 'd', long = "detach")]
     pub(crate) detach: bool,
+    /// Log to polity.log only, as the instance that `polity up -d` starts does
+    #[arg(long = "in-background", hide = true, conflicts_with = "detach")]
+    pub(crate) in_background: bool,
+    /// Where the log goes, if not to stderr.
+    #[arg(skip)]
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// What a shell reports of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// What is created in the clusters.
+struct Content {
+    policy_server: bool,
+    gateway_api: bool,
 }
 
 impl UpArgs {
+    /// Whether other machines reach the address that was asked for.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.listen
+            .is_some_and(|address| !address.ip().is_loopback())
+    }
+
+    /// The log of a process in the foreground, in a data directory that is there.
+    pub(crate) fn open_log(&self) -> anyhow::Result<PathBuf> {
+        let local = Local::new(self.data_dir.resolve()?);
+        let made = files::create_private_dir(local.dir());
+        made.map_err(|error| failures::data_dir(error.into(), &local))?;
+        // One that runs already writes there.
+        match local
+            .is_held()
+            .map_err(|error| failures::data_dir(error, &local))?
+        {
+            true => Err(already_running(&local)),
+            false => Ok(local.log()),
+        }
+    }
+
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let is_exposed = self.is_exposed();
         let Self {
             data_dir,
             clusters,
             listen,
+            no_policy_server,
+            gateway_api,
             detach: _,
+            in_background: _,
+            log,
         } = self;
         let shutdown = Shutdown::on_signals()?;
         let local = Local::new(data_dir.resolve()?);
-        files::create_private_dir(local.dir())?;
-        let Some(_held) = local.hold()? else {
-            return Err(already_running(&local));
-        };
+        let held = take(&local)?;
         let listen = match listen {
             Some(address) => address,
             None => free_address(previous_port(&local)).await?,
@@ -68,20 +125,73 @@ impl UpArgs {
             authorization: AuthorizationMode::Rbac,
             kubeconfig: local.kubeconfig(),
         };
-        let services = Services::start(plan, shutdown).await?;
-        let state = run_state(&services, &local);
-        install::apply(&connect(&state).await?, &install::Definition::all()?).await?;
-        pods::start(&services, local.dir(), hub_client(&state).await?).await?;
-        let admin = hub_client(&state).await?;
-        let controller = controller_client(&state).await?;
-        hub::start(&services, &admin, controller).await?;
-        defaults::create(&admin, local.dir(), &Clock::system()).await?;
-        local.write_run(&state)?;
-        eprintln!("{}", banner::text(&state, Paint::for_stderr()));
+        // A part that fails stops the others, which is not the same as a signal.
+        let starting = Services::start(plan, shutdown.child());
+        let Some(started) = shutdown.run_until(starting).await else {
+            return Ok(interrupted());
+        };
+        let services = started.map_err(|error| failures::hinted(error, &local))?;
+        let content = Content {
+            policy_server: !no_policy_server,
+            gateway_api,
+        };
+        let parts = services.tasks().shutdown().clone();
+        let set_up = parts
+            .run_until(Box::pin(set_up(&services, &local, &content)))
+            .await;
+        let state = match set_up {
+            Some(Ok(state)) => state,
+            Some(Err(error)) if !shutdown.is_triggered() => return Err(error),
+            Some(Err(_)) | None => {
+                let ended = services.run_until_shutdown().await;
+                local.clear_run()?;
+                return match shutdown.is_triggered() {
+                    true => Ok(interrupted()),
+                    false => ended.and(Err(anyhow::anyhow!("a part of polity ended"))),
+                };
+            }
+        };
+        let facts = Facts::of(&state, &local, log, is_exposed).await;
+        eprintln!("{}", banner::text(&state, &facts, Paint::for_stderr()));
         services.run_until_shutdown().await?;
         local.clear_run()?;
+        drop(held);
         Ok(Exit::Fine)
     }
+}
+
+fn interrupted() -> Exit {
+    eprintln!("interrupted while it was starting; nothing runs");
+    Exit::Code(INTERRUPTED)
+}
+
+/// Takes the data directory for this process, and undoes a restore that was interrupted.
+pub(crate) fn take(local: &Local) -> anyhow::Result<Held> {
+    let failed = |error: anyhow::Error| failures::data_dir(error, local);
+    files::create_private_dir(local.dir()).map_err(|error| failed(error.into()))?;
+    let held = local.hold().map_err(failed)?;
+    let held = held.ok_or_else(|| already_running(local))?;
+    backup::recover(local)?;
+    Ok(held)
+}
+
+/// Installs, starts and creates everything that the API server does not do by itself.
+async fn set_up(services: &Services, local: &Local, content: &Content) -> anyhow::Result<RunState> {
+    let state = run_state(services, local);
+    let clusters = connect(&state).await?;
+    install::apply(&clusters, &install::Definition::all()?).await?;
+    if content.gateway_api {
+        gateway_api::install(&clusters).await?;
+    }
+    pods::start(services, local.dir(), hub_client(&state).await?).await?;
+    let admin = hub_client(&state).await?;
+    let controller = controller_client(&state).await?;
+    hub::start(services, &admin, controller).await?;
+    if content.policy_server {
+        defaults::create(&admin, local.dir(), &Clock::system()).await?;
+    }
+    local.write_run(&state)?;
+    Ok(state)
 }
 
 /// A client for each cluster, by its name.
@@ -156,15 +266,16 @@ fn run_state(services: &Services, local: &Local) -> RunState {
     }
 }
 
-/// The port of the kubeconfig that is there already, so that it stays true over restarts.
+/// The port of the last run, which kubeconfigs and scripts of users may name.
 fn previous_port(local: &Local) -> Option<u16> {
-    let text = std::fs::read_to_string(local.kubeconfig()).ok()?;
-    let at = text.find("https://127.0.0.1:")? + "https://127.0.0.1:".len();
-    let digits: String = text[at..]
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    digits.parse().ok()
+    let kubeconfig = Kubeconfig::read_from(local.kubeconfig()).ok()?;
+    let hub = context_name(HUB, HUB);
+    let cluster = kubeconfig
+        .clusters
+        .into_iter()
+        .find(|cluster| cluster.name == hub)?;
+    let server: Uri = cluster.cluster?.server?.parse().ok()?;
+    server.port_u16()
 }
 
 async fn free_address(previous: Option<u16>) -> anyhow::Result<SocketAddr> {
@@ -182,4 +293,41 @@ async fn free_address(previous: Option<u16>) -> anyhow::Result<SocketAddr> {
         FIRST_PORT + PORTS_TRIED - 1
     );
     Err(Hinted::new(message, "name one with --listen 127.0.0.1:PORT").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_the_hub_is_kept_whatever_its_address_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = Local::new(folder.path());
+        let port = |hub: &str| {
+            let cluster = |name: &str, server: &str| {
+                format!("- name: {name}\n  cluster:\n    server: \"{server}\"\n")
+            };
+            let clusters = [
+                cluster(
+                    "polity-cluster1",
+                    "https://127.0.0.1:7001/clusters/cluster1",
+                ),
+                cluster("polity", hub),
+            ];
+            let text = format!(
+                "apiVersion: v1\nkind: Config\nclusters:\n{}",
+                clusters.concat()
+            );
+            std::fs::write(local.kubeconfig(), text).unwrap();
+            previous_port(&local)
+        };
+        assert_eq!(port("https://127.0.0.1:7443"), Some(7443));
+        assert_eq!(port("https://[::1]:7444"), Some(7444));
+        assert_eq!(port("https://192.0.2.7:7445/"), Some(7445));
+        assert_eq!(port("https://192.0.2.7"), None);
+        std::fs::write(local.kubeconfig(), "{").unwrap();
+        assert_eq!(previous_port(&local), None);
+        std::fs::remove_file(local.kubeconfig()).unwrap();
+        assert_eq!(previous_port(&local), None);
+    }
 }

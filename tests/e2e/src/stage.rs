@@ -20,7 +20,7 @@ use kube::Client;
 use peers::Tool;
 use polity_local::forward::Forwarder;
 use polity_local::logs::Limits;
-use polity_local::{Images, Local, Options};
+use polity_local::{Images, Local, Options, Permit};
 use polity_runtime::{Clock, Shutdown};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -115,6 +115,12 @@ impl Stage {
         let options = Options {
             data_dir: self.folder.join("local"),
             node: "stage".into(),
+            permit: Permit {
+                namespace: NAMESPACE.to_owned(),
+                // The scenarios have no names that the controller would cut.
+                set_of_server: |server| format!("policy-server-{server}"),
+                installed: Vec::new(),
+            },
             images: Images::default().with_name("polity", binary.clone()),
             launcher: binary,
             api: access::api(kubeconfig),
@@ -299,6 +305,8 @@ fn install(home: &Path, kubeconfig: &Path) {
     let mut command = polity::command(home);
     command
         .args(["install", "--namespace", NAMESPACE, "--image", IMAGE])
+        // The controller runs outside of the cluster.
+        .arg("--wait=false")
         .arg("--kubeconfig")
         .arg(kubeconfig);
     let output = command.output().expect("polity can be started");

@@ -17,7 +17,7 @@ const AT_MOST: Duration = Duration::from_mins(20);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// They start processes and wait for what becomes of them.
-const WAITING_SUITES: [&str; 2] = ["kubectl", "lifecycle"];
+const WAITING_SUITES: [&str; 3] = ["guides", "kubectl", "lifecycle"];
 const THREADS: &str = "RUST_TEST_THREADS";
 
 #[derive(clap::Args)]

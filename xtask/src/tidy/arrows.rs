@@ -107,6 +107,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-report",
             "polity-rollout",
             "polity-runtime",
+            "polity-store",
             "polity-template",
         ],
     ),
@@ -123,6 +124,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-fleet",
             "polity-local",
             "polity-runtime",
+            "polity-store",
         ],
     ),
     (

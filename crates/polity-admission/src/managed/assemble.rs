@@ -15,11 +15,13 @@ use polity_runtime::admin::{self, Part, Readiness};
 use polity_runtime::changes::ReloadTiming;
 use polity_runtime::lease::{Election, Elector};
 use polity_runtime::metrics::Metrics;
+use polity_runtime::retry::random;
 use polity_runtime::serve::{Limits, Server};
 use polity_runtime::tls::TlsFiles;
-use polity_runtime::{Clock, Shutdown, Tasks, VERSION};
+use polity_runtime::{Clock, Shutdown, Tasks, VERSION, parent};
 use tracing::info;
 
+use super::attempts::{Attempts, Sandbox};
 use super::grants::NamespacedGrants;
 use super::lead::{self, LeaderParts};
 use super::markers::Markers;
@@ -34,7 +36,9 @@ use super::vault::{OwnVault, Vault};
 use super::writer::Writer;
 use super::{Managed, ManagedError, ManagedOptions, ReplicaIdentity};
 use crate::metrics::ServerMetrics;
-use crate::process::{DRAIN, ModuleOptions, OffTheWorker, follow_certificate, probe, run_server};
+use crate::process::{
+    DRAIN, ModuleOptions, OffTheWorker, beyond_this_machine, follow_certificate, probe, run_server,
+};
 use crate::table::PolicyTable;
 use crate::webhook::{Webhook, WebhookOptions};
 
@@ -93,7 +97,10 @@ pub(super) async fn start(
     })?;
     let holder = format!("{}_{}", identity.pod_name, identity.pod_uid);
     let elector = Elector::new(holder, lease)?;
-    let markers = Markers::read(modules.store.join("polity-loading")).await;
+    let sandbox = Sandbox::new(&identity, &parent::identity());
+    let markers = Markers::read(modules.store.join("polity-loading"), &sandbox).await;
+    let compiling = modules.store.join("polity-compiling");
+    let attempts = Arc::new(Attempts::read(compiling, sandbox, random().to_bits()));
     let build = build(&modules).await;
     let fetcher = modules.fetcher(engine.limits.module_size)?;
     let engine = Engine::new(&engine)?;
@@ -107,7 +114,7 @@ pub(super) async fn start(
         default_timeout: policy_timeout,
         timeouts: policy_timeout.is_some(),
         always_accept_namespace,
-        ..environment(client.clone(), fetcher.clone(), &clock)
+        ..environment(client.clone(), &fetcher, &clock)
     };
     let table = Arc::new(ArcSwap::from_pointee(PolicyTable::default()));
     let webhook = Webhook::new(WebhookOptions {
@@ -167,6 +174,7 @@ pub(super) async fn start(
         store,
         preparer,
         writer,
+        attempts,
         build,
         clock: clock.clone(),
     };
@@ -229,14 +237,14 @@ async fn open_admin(
 }
 
 /// What guests can ask for.
-fn environment(client: Client, fetcher: Fetcher, clock: &Clock) -> Environment {
+fn environment(client: Client, fetcher: &Fetcher, clock: &Clock) -> Environment {
     let services = HostServices::new(ServicesOptions {
         cluster: Some(Cluster::new(
             client,
             ClusterLimits::default(),
             clock.clone(),
         )),
-        fetcher,
+        fetcher: beyond_this_machine(fetcher),
         runtime: tokio::runtime::Handle::current(),
         clock: clock.clone(),
     });

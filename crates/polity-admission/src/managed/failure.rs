@@ -1,17 +1,21 @@
 //! What goes wrong between a revision and a policy that serves, in the words of its conditions.
 
+use std::fmt;
+
 use polity_api::policies::v1::{InitializedReason, ReadyReason};
 use polity_core::causes::in_one_line;
 use polity_eval::{InitError, LoadError};
-use polity_fetch::FetchError;
+use polity_fetch::{FetchError, ModuleUri};
 
 use super::replica::LoadFailure;
 use super::status::Failure;
 
-/// What went wrong, told apart by what becomes of it.
+/// What went wrong, as far as the reason of a condition and the retries depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The module could not be had.
+    /// The reference names nothing that a module could come from: only another specification helps.
+    Reference,
+    /// The module could not be pulled.
     Pull,
     /// What is under the URL now is not what was initialised.
     Changed,
@@ -39,7 +43,7 @@ impl Fault {
             Self::Pull | Self::Changed | Self::Signature => InitializedReason::PullError,
             Self::Cache => InitializedReason::CacheError,
             Self::Metadata => InitializedReason::MetadataInvalid,
-            Self::Module => InitializedReason::ModuleInvalid,
+            Self::Reference | Self::Module => InitializedReason::ModuleInvalid,
             Self::Version => InitializedReason::IncompatibleVersion,
             Self::Capability => InitializedReason::CapabilityInvalid,
             Self::Settings => InitializedReason::SettingsInvalid,
@@ -52,7 +56,7 @@ impl Fault {
             Self::Pull => ReadyReason::PullError,
             Self::Cache => ReadyReason::CacheError,
             Self::Signature => ReadyReason::SignatureInvalid,
-            Self::Metadata | Self::Module => ReadyReason::ModuleInvalid,
+            Self::Reference | Self::Metadata | Self::Module => ReadyReason::ModuleInvalid,
             Self::Changed
             | Self::Version
             | Self::Capability
@@ -62,7 +66,7 @@ impl Fault {
     }
 }
 
-/// A fault with the words of whoever found it.
+/// A fault and its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) fault: Fault,
@@ -77,6 +81,12 @@ impl Trouble {
         }
     }
 
+    /// A reference that cannot be used, and why.
+    pub(crate) fn of_reference(reason: impl fmt::Display) -> Self {
+        let message = format!("The module reference is invalid: {reason}");
+        Self::new(Fault::Reference, message)
+    }
+
     /// The same, about a member of a group.
     pub(crate) fn of_member(self, member: Option<&str>) -> Self {
         match member {
@@ -88,7 +98,7 @@ impl Trouble {
         }
     }
 
-    /// Several as one: the first decides what becomes of it, all are told.
+    /// Several as one: the first decides about the reason, and the message has all of them.
     pub(crate) fn all(troubles: Vec<Self>) -> Option<Self> {
         let fault = troubles.first()?.fault;
         let messages: Vec<String> = troubles.into_iter().map(|one| one.message).collect();
@@ -120,7 +130,7 @@ impl Trouble {
             InitError::Load(_) => Fault::Module,
             InitError::Members(members) => {
                 let troubles = members.iter().map(|(id, error)| {
-                    // `group/member`: the group's name is known to whoever reads this.
+                    // `group/member`: the condition is of the group.
                     let member = id.rsplit('/').next();
                     Self::of_policy(error).of_member(member)
                 });
@@ -130,12 +140,17 @@ impl Trouble {
         };
         Self::new(fault, error.to_string())
     }
-}
 
-impl From<&FetchError> for Trouble {
-    fn from(error: &FetchError) -> Self {
+    /// Why the module of a reference could not be fetched.
+    pub(crate) fn of_fetch(error: &FetchError, uri: &ModuleUri) -> Self {
         let fault = match error {
-            FetchError::TooLarge { .. } | FetchError::NotWasm { .. } => Fault::Module,
+            // Another push, or a network without a login page, may change what a tag or a URL leads to.
+            FetchError::NotWasm { .. } | FetchError::NotAModule { .. } if is_mutable(uri) => {
+                Fault::Pull
+            }
+            FetchError::TooLarge { .. }
+            | FetchError::NotWasm { .. }
+            | FetchError::NotAModule { .. } => Fault::Module,
             FetchError::Store(_) => Fault::Cache,
             FetchError::WrongDigest { .. }
             | FetchError::Unreachable { .. }
@@ -143,13 +158,22 @@ impl From<&FetchError> for Trouble {
             | FetchError::Unauthorized { .. }
             | FetchError::Redirected { .. }
             | FetchError::OutOfReach { .. }
-            | FetchError::NotAModule { .. }
+            | FetchError::BrokenOff { .. }
             | FetchError::NotAnImage { .. }
             | FetchError::TimedOut { .. }
             | FetchError::File { .. }
             | FetchError::Sources(_) => Fault::Pull,
         };
         Self::new(fault, in_one_line(error))
+    }
+}
+
+/// Whether others can change what a reference leads to, without a change of the policy. Files are of this machine.
+fn is_mutable(uri: &ModuleUri) -> bool {
+    match uri {
+        ModuleUri::Registry(uri) => uri.digest.is_none(),
+        ModuleUri::Web(_) => true,
+        ModuleUri::File(_) => false,
     }
 }
 
@@ -181,6 +205,7 @@ mod tests {
     #[test]
     fn every_fault_has_its_reasons() {
         for (fault, initialized, ready) in [
+            (Fault::Reference, "ModuleInvalid", "ModuleInvalid"),
             (Fault::Pull, "PullError", "PullError"),
             (Fault::Changed, "PullError", "LoadError"),
             (Fault::Cache, "CacheError", "CacheError"),
@@ -216,16 +241,40 @@ mod tests {
     }
 
     #[test]
-    fn downloads_that_are_no_module_are_final_and_others_are_not() {
-        let uri = || "https://example.com/p.wasm".to_owned();
-        for (error, expected) in [
-            (FetchError::NotWasm { uri: uri() }, Fault::Module),
+    fn only_what_nobody_can_change_is_final() {
+        let digest = &*format!("registry://h.example/p@sha256:{}", "0".repeat(64));
+        let both = &*format!("registry://h.example/p:v1@sha256:{}", "0".repeat(64));
+        let uri = || "u".to_owned();
+        let not_wasm = || FetchError::NotWasm { uri: uri() };
+        let not_a_module = || FetchError::NotAModule {
+            uri: uri(),
+            reason: "it has no layer".to_owned(),
+        };
+        for (error, reference, expected) in [
+            (not_wasm(), digest, Fault::Module),
+            (not_wasm(), both, Fault::Module),
+            (not_wasm(), "file:///p.wasm", Fault::Module),
+            (not_wasm(), "registry://h.example/p:v1", Fault::Pull),
+            (not_wasm(), "https://h.example/p.wasm", Fault::Pull),
+            (not_a_module(), digest, Fault::Module),
+            (not_a_module(), both, Fault::Module),
+            (not_a_module(), "registry://h.example/p:v1", Fault::Pull),
+            (not_a_module(), "registry://h.example/p", Fault::Pull),
             (
                 FetchError::TooLarge {
                     uri: uri(),
                     limit: 1,
                 },
+                "registry://h.example/p:v1",
                 Fault::Module,
+            ),
+            (
+                FetchError::BrokenOff {
+                    uri: uri(),
+                    reason: "reset".to_owned(),
+                },
+                digest,
+                Fault::Pull,
             ),
             (
                 FetchError::Refused {
@@ -233,10 +282,12 @@ mod tests {
                     status: 404,
                     message: String::new(),
                 },
+                digest,
                 Fault::Pull,
             ),
         ] {
-            assert_eq!(Trouble::from(&error).fault, expected, "{error}");
+            let trouble = Trouble::of_fetch(&error, &reference.parse().unwrap());
+            assert_eq!(trouble.fault, expected, "{reference}: {error}");
         }
     }
 }

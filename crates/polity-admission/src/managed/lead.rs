@@ -1,4 +1,4 @@
-//! The leader at work: while the lease is ours, revisions are initialised as the plan has it.
+//! Runs the leader: while this replica holds the lease, it initialises revisions as planned.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,17 +14,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::leader::{Job, Memory, Plan, Tried};
+use super::attempts::Attempts;
+use super::leader::{Job, Memory, Now, Plan, Tried, View};
 use super::prepare::Preparer;
 use super::retry;
 use super::revision::{Revision, Revisions, Uid};
 use super::serve::sleep_until;
-use super::status::{Build, Change, Failure};
+use super::status::{Attempt, Build, Change, Failure};
 use super::store::{Snapshot, Store};
 use super::writer::{Writer, Written};
 
 /// How long nothing is begun after a lease turned out to be lost.
 const STEPPING_DOWN: Duration = Duration::from_secs(1);
+/// How long an orderly end waits for attempts to be taken back in the status. What is not written then is left to the
+/// next process of this pod.
+const WITHDRAWAL: Duration = Duration::from_secs(2);
 
 /// What a leader needs.
 #[derive(Clone)]
@@ -33,6 +37,7 @@ pub(crate) struct LeaderParts {
     pub(crate) store: Store,
     pub(crate) preparer: Preparer,
     pub(crate) writer: Writer,
+    pub(crate) attempts: Arc<Attempts>,
     pub(crate) build: Build,
     pub(crate) clock: Clock,
 }
@@ -40,18 +45,18 @@ pub(crate) struct LeaderParts {
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The revision is initialised, or nobody wants that any more.
+    /// The revision is initialised, gone or disabled.
     Over,
-    /// The lease is not ours any more.
+    /// Another replica holds the lease.
     NotOurs,
-    /// It failed, and that is written.
+    /// It failed, and the status says so.
     Failed(InitializedReason),
-    /// A fault of ours.
+    /// A defect of this program.
     Panicked,
 }
 
 impl End {
-    /// Why there is no going on after a write.
+    /// The end of the job, unless the write was done.
     fn unless_done(written: Written) -> Option<Self> {
         match written {
             Written::Done => None,
@@ -67,9 +72,14 @@ pub(crate) async fn run(parts: LeaderParts, shutdown: Shutdown) {
     let take_part = async {
         loop {
             let leading = |now: &Leadership| matches!(now, Leadership::Leading { .. });
-            // The election tells as long as it runs, and it runs longer than we do.
-            if leadership.wait_for(leading).await.is_err() {
-                std::future::pending::<()>().await;
+            tokio::select! {
+                is_open = async { leadership.wait_for(leading).await.is_ok() } => {
+                    // The election runs longer than this task.
+                    if !is_open {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                () = parts.keep_withdrawing() => {}
             }
             let mut term = Term {
                 parts: parts.clone(),
@@ -84,9 +94,13 @@ pub(crate) async fn run(parts: LeaderParts, shutdown: Shutdown) {
         }
     };
     let _: Option<()> = shutdown.run_until(take_part).await;
+    tokio::select! {
+        () = parts.withdraw() => {}
+        () = parts.clock.sleep(WITHDRAWAL) => {}
+    }
 }
 
-/// One time of leading. Nothing is taken over from the one before.
+/// One term as the leader. It takes over nothing from the one before.
 struct Term {
     parts: LeaderParts,
     memory: Memory,
@@ -100,8 +114,13 @@ impl Term {
             let snapshot = snapshots.borrow_and_update().clone();
             let mut look_again = None;
             if snapshot.is_complete {
-                let now = self.parts.clock.moment();
-                let plan = Plan::of(&snapshot.revisions, &self.memory, &self.parts.build, now);
+                let plan = Plan::of(View {
+                    revisions: &snapshot.revisions,
+                    memory: &self.memory,
+                    crashes: &self.parts.attempts.crashes,
+                    build: &self.parts.build,
+                    now: Now::of(&self.parts.clock),
+                });
                 look_again = plan.look_again;
                 self.carry_out(plan, &snapshot);
             }
@@ -127,10 +146,15 @@ impl Term {
                 parts.initialize(job, revision, earlier)
             });
         }
-        for (uid, why) in plan.condemn {
-            warn!(revision_uid = %uid, reason = %why.reason, "given up");
+        for (uid, crashed) in plan.give_up {
+            let (n_crashes, next) = (crashed.n_crashes, crashed.next);
+            warn!(revision_uid = %uid, n_crashes, %next, "initialization given up after crashes");
             let key = uid.clone();
-            self.spawn(uid, |parts| async move { parts.fail(&key, why).await });
+            self.spawn(uid, |parts| async move {
+                let by = parts.build.clone();
+                let written = parts.write(&key, &Change::Crashed { crashed, by }).await;
+                End::unless_done(written).unwrap_or(End::Over)
+            });
         }
     }
 
@@ -160,7 +184,7 @@ impl Term {
         };
         let delay = match end {
             End::Over => None,
-            // The election has not said so yet. It will.
+            // The election reports it soon.
             End::NotOurs => Some(STEPPING_DOWN),
             End::Failed(reason) => retry::after(reason, n, random()),
             End::Panicked => Some(retry::backoff(n, random())),
@@ -190,9 +214,16 @@ impl LeaderParts {
         earlier: Option<Arc<Revision>>,
     ) -> End {
         let begins = Change::Begins {
-            attempt: job.attempt,
+            attempt: Attempt {
+                n: job.attempt,
+                holder: self.attempts.holder.clone(),
+                withdrawn: job.withdrawn,
+            },
             by: self.build.clone(),
         };
+        // The note comes before the status, so that a crash right after the write leaves both.
+        let note = |is_due: bool| is_due.then(|| self.attempts.note(&job.uid)).flatten();
+        let first_note = note(job.is_first);
         if job.is_first
             && let Some(end) = End::unless_done(self.write(&job.uid, &begins).await)
         {
@@ -201,12 +232,13 @@ impl LeaderParts {
         info!(
             revision = revision.name(),
             attempt = job.attempt,
-            "initialising"
+            "initializing"
         );
         let gathered = match self.preparer.gather(&revision, earlier.as_deref()).await {
             Ok(gathered) => gathered,
             Err(trouble) => return self.fail(&job.uid, trouble.initialized()).await,
         };
+        let note = first_note.or_else(|| note(!job.is_first));
         if !job.is_first
             && let Some(end) = End::unless_done(self.write(&job.uid, &begins).await)
         {
@@ -220,18 +252,48 @@ impl LeaderParts {
                     by: self.build.clone(),
                 };
                 let written = self.write(&job.uid, &change).await;
-                info!(revision = revision.name(), ?written, "initialised");
+                info!(revision = revision.name(), ?written, "initialized");
                 End::unless_done(written).unwrap_or(End::Over)
             }
             Err(trouble) => self.fail(&job.uid, trouble.initialized()).await,
         };
+        if let (Some(note), End::Over | End::Failed(_)) = (note, end) {
+            note.has_result();
+        }
         self.forget_unused(&digests);
         end
     }
 
+    /// Takes back attempts of this pod that are no crashes, for as long as this replica does not lead. The plan of a
+    /// leader ignores them.
+    async fn keep_withdrawing(&self) {
+        let mut snapshots = self.store.subscribe();
+        loop {
+            snapshots.mark_unchanged();
+            self.withdraw().await;
+            if snapshots.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Takes back attempts of this pod that are no crashes. These are the pod's own entries: no lease is needed.
+    async fn withdraw(&self) {
+        let snapshot = self.store.subscribe().borrow().clone();
+        let stale = snapshot.revisions.values().filter_map(|revision| {
+            let holders = self.attempts.crashes.stale(revision);
+            (!holders.is_empty()).then(|| (revision.uid.clone(), Change::Withdrawn { holders }))
+        });
+        let writes = stale.map(|(uid, change)| async move {
+            let written = self.writer.write(&uid, &change, || true).await;
+            info!(revision_uid = %uid, ?written, "attempt withdrawn");
+        });
+        futures::future::join_all(writes).await;
+    }
+
     async fn fail(&self, uid: &Uid, why: Failure) -> End {
         let reason = why.reason;
-        warn!(revision_uid = %uid, %reason, message = why.message, "not initialised");
+        warn!(revision_uid = %uid, %reason, message = why.message, "initialization failed");
         let change = Change::NotInitialized {
             why,
             by: self.build.clone(),
@@ -240,13 +302,13 @@ impl LeaderParts {
         End::unless_done(written).unwrap_or(End::Failed(reason))
     }
 
-    /// Writes as long as the lease is ours.
+    /// Writes as long as this replica holds the lease.
     async fn write(&self, uid: &Uid, change: &Change) -> Written {
         let leads = || self.leadership.borrow().leads_at(self.clock.moment());
         self.writer.write(uid, change, leads).await
     }
 
-    /// What came of it may be that nobody uses these.
+    /// Releases those of these modules that no revision uses.
     fn forget_unused(&self, digests: &[Digest]) {
         let snapshot = self.store.subscribe().borrow().clone();
         let used: Vec<Digest> = snapshot

@@ -1,26 +1,26 @@
 //! What the leading replica does next: which revisions it initialises, when it tries again, and when it gives up.
 //!
-//! Decided from the revisions, what this leader remembers of its own tries, and the time. A new leader remembers
-//! nothing and needs nothing: what counts is in the status.
+//! The plan is a function of the revisions, of this leader's own attempts, and of the time. A new leader knows of no
+//! attempts and needs to know of none: the status has everything that counts.
 
 use std::collections::BTreeMap;
 
-use polity_api::policies::v1::{ConditionStatus, ConditionType, InitializedReason};
-use polity_runtime::Moment;
+use jiff::Timestamp;
+use polity_api::policies::v1::{ConditionStatus, ConditionType, InitializedReason, Initializer};
+use polity_runtime::{Clock, Moment};
 
+use super::attempts::Crashes;
 use super::retry;
 use super::revision::{Revision, Revisions, Uid};
-use super::status::{Build, Failure};
+use super::status::{Build, Crashed};
 
-/// How many revisions are initialised at once: one that hangs must not keep the others.
+/// How many revisions without a crash are initialised at once: one that hangs must not delay the others.
 pub(crate) const AT_ONCE: usize = 4;
-/// How many attempts may end without a result: then the module is what ends them.
-const ATTEMPTS: i32 = 3;
 
 /// What this leader remembers of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried {
-    /// It works on it; so many times in a row it failed before.
+    /// It works on it, after so many failures in a row.
     Working { n: u32 },
     /// It failed so many times in a row, and may try again then.
     Failed { n: u32, again: Moment },
@@ -29,14 +29,41 @@ pub(crate) enum Tried {
 /// What this leader remembers.
 pub(crate) type Memory = BTreeMap<Uid, Tried>;
 
+/// The time, on both clocks: retries of this process are measured, those in a status are dated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Now {
+    pub(crate) moment: Moment,
+    pub(crate) date: Timestamp,
+}
+
+impl Now {
+    pub(crate) fn of(clock: &Clock) -> Self {
+        Self {
+            moment: clock.moment(),
+            date: clock.now(),
+        }
+    }
+
+    /// When a date is reached. Clocks of machines differ, so nothing is delayed longer than the longest back-off.
+    fn moment_of(self, date: Timestamp) -> Moment {
+        let wait = date
+            .duration_since(self.date)
+            .try_into()
+            .unwrap_or_default();
+        self.moment + retry::after_crashes(i32::MAX).min(wait)
+    }
+}
+
 /// One revision to initialise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) uid: Uid,
     /// Counts attempts since the last result.
     pub(crate) attempt: i32,
-    /// Whether nobody took it yet: then this is written before anything else. Later attempts are written when the
-    /// module is there and its compilation begins, which is what may end a process.
+    /// Attempts in the status that turned out to be no crashes.
+    pub(crate) withdrawn: Vec<String>,
+    /// Whether no leader took the revision yet: then the attempt is written before anything else. Later attempts are
+    /// written when the module is there and its compilation begins, which is what may crash.
     pub(crate) is_first: bool,
 }
 
@@ -45,84 +72,136 @@ pub(crate) struct Job {
 pub(crate) struct Plan {
     /// Initialise these.
     pub(crate) begin: Vec<Job>,
-    /// Write that these failed for good.
-    pub(crate) condemn: Vec<(Uid, Failure)>,
-    /// Look again then, if nothing happens before.
+    /// Write that these failed, since they crashed the policy server too often.
+    pub(crate) give_up: Vec<(Uid, Crashed)>,
+    /// Plan again then, if nothing happens before.
     pub(crate) look_again: Option<Moment>,
 }
 
 /// What one revision needs.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// Nothing, or nothing any more.
     Nothing,
     /// To be initialised, not before then.
-    Initialize { not_before: Option<Moment> },
-    /// To be given up.
-    Condemn { attempts: i32 },
+    Initialize {
+        not_before: Option<Moment>,
+    },
+    /// To be given up for a while.
+    GiveUp {
+        n_crashes: i32,
+    },
+}
+
+/// Everything a plan depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) revisions: &'a Revisions,
+    pub(crate) memory: &'a Memory,
+    pub(crate) crashes: &'a Crashes,
+    pub(crate) build: &'a Build,
+    pub(crate) now: Now,
 }
 
 impl Plan {
     /// Plans for all revisions.
-    pub(crate) fn of(revisions: &Revisions, memory: &Memory, build: &Build, now: Moment) -> Self {
+    pub(crate) fn of(view: View<'_>) -> Self {
         let mut plan = Self::default();
         let mut due: Vec<&Revision> = Vec::new();
-        for (uid, revision) in revisions {
-            match next(revision, memory.get(uid), build) {
+        for (uid, revision) in view.revisions {
+            match next(revision, view) {
                 Next::Nothing => {}
-                Next::Condemn { attempts } => {
-                    plan.condemn.push((uid.clone(), condemned(attempts)));
+                Next::GiveUp { n_crashes } => {
+                    let next = view.now.date + retry::after_crashes(n_crashes);
+                    plan.give_up
+                        .push((uid.clone(), Crashed { n_crashes, next }));
                 }
                 Next::Initialize {
                     not_before: Some(moment),
-                } if now < moment => {
+                } if view.now.moment < moment => {
                     let earliest = plan.look_again.map_or(moment, |other| other.min(moment));
                     plan.look_again = Some(earliest);
                 }
                 Next::Initialize { .. } => due.push(revision),
             }
         }
-        let n_working = memory
-            .values()
-            .filter(|tried| matches!(tried, Tried::Working { .. }))
-            .count();
         due.sort_by_key(|revision| revision.urgency());
-        due.truncate(AT_ONCE.saturating_sub(n_working));
-        plan.begin = due.into_iter().map(Job::of).collect();
+        plan.begin = view
+            .chosen(due)
+            .into_iter()
+            .map(|revision| Job::of(revision, view.crashes))
+            .collect();
         plan
     }
 }
 
+impl View<'_> {
+    /// Which of the revisions that are due begin now.
+    ///
+    /// A crash counts against every revision that is being initialised at that time. So a revision with a crash is
+    /// initialised alone, after all others: only its first crash can be caused by another one, which is less than the
+    /// limit.
+    fn chosen<'r>(&self, due: Vec<&'r Revision>) -> Vec<&'r Revision> {
+        let working = self.memory.iter();
+        let working: Vec<&Uid> = working
+            .filter(|(_, tried)| matches!(tried, Tried::Working { .. }))
+            .map(|(uid, _)| uid)
+            .collect();
+        let mut running = working.iter().filter_map(|uid| self.revisions.get(*uid));
+        if running.any(|revision| self.n_crashes(revision) > 0) {
+            return Vec::new();
+        }
+        let (crashed, mut others): (Vec<_>, Vec<_>) = due
+            .into_iter()
+            .partition(|revision| self.n_crashes(revision) > 0);
+        others.truncate(AT_ONCE.saturating_sub(working.len()));
+        if others.is_empty() && working.is_empty() {
+            others.extend(crashed.first());
+        }
+        others
+    }
+
+    /// How many crashes count against a revision, those before it was last given up included.
+    fn n_crashes(&self, revision: &Revision) -> i32 {
+        let earlier = initializer(revision).map_or(0, |by| by.crashes);
+        self.crashes.n_counted(revision).saturating_add(earlier)
+    }
+}
+
 impl Job {
-    fn of(revision: &Revision) -> Self {
+    fn of(revision: &Revision, crashes: &Crashes) -> Self {
         Self {
             uid: revision.uid.clone(),
-            attempt: attempts(revision) + 1,
+            attempt: crashes.n_counted(revision) + 1,
+            withdrawn: crashes.stale(revision),
             is_first: !is_scheduled(revision),
         }
     }
 }
 
-fn next(revision: &Revision, tried: Option<&Tried>, build: &Build) -> Next {
+fn next(revision: &Revision, view: View<'_>) -> Next {
+    let tried = view.memory.get(&revision.uid);
     let is_working = matches!(tried, Some(Tried::Working { .. }));
     if !revision.is_enabled || revision.is_initialized() || is_working {
         return Next::Nothing;
     }
-    let attempts = attempts(revision);
-    if attempts >= ATTEMPTS {
-        return Next::Condemn { attempts };
+    let n_new = view.crashes.n_counted(revision);
+    let n_crashes = view.n_crashes(revision);
+    if n_new > 0 && n_crashes >= retry::CRASHES {
+        return Next::GiveUp { n_crashes };
     }
+    let not_before = match tried {
+        Some(Tried::Failed { again, .. }) => Some(*again),
+        _ => None,
+    };
     match failed_for(revision) {
-        // The same input has the same result, unless somebody else came to it.
-        Some(reason) if retry::after(reason, 1, 0.0).is_none() && is_by(revision, build) => {
-            Next::Nothing
+        // The same input has the same result, but for another server, or after crashes.
+        Some(reason) if retry::after(reason, 1, 0.0).is_none() && is_by(revision, view.build) => {
+            let next = initializer(revision).and_then(|by| by.next_attempt.as_ref());
+            next.map_or(Next::Nothing, |next| Next::Initialize {
+                not_before: not_before.max(Some(view.now.moment_of(next.0))),
+            })
         }
-        _ => Next::Initialize {
-            not_before: match tried {
-                Some(Tried::Failed { again, .. }) => Some(*again),
-                _ => None,
-            },
-        },
+        _ => Next::Initialize { not_before },
     }
 }
 
@@ -132,38 +211,21 @@ fn is_scheduled(revision: &Revision) -> bool {
         .is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// Attempts without a result.
-fn attempts(revision: &Revision) -> i32 {
-    let initializer = revision
-        .status()
-        .and_then(|status| status.initializer.as_ref());
-    initializer.map_or(0, |initializer| initializer.attempts)
+fn initializer(revision: &Revision) -> Option<&Initializer> {
+    revision.status()?.initializer.as_ref()
 }
 
-/// The reason of the last failure. A word that only a newer server knows is like one of ours that passes.
+/// The reason of the last failure. A reason that only a newer server knows is retried.
 fn failed_for(revision: &Revision) -> Option<InitializedReason> {
     let condition = revision.condition(ConditionType::Initialized, None)?;
     InitializedReason::parse(&condition.reason)
 }
 
 fn is_by(revision: &Revision, build: &Build) -> bool {
-    let initializer = revision
-        .status()
-        .and_then(|status| status.initializer.as_ref());
-    initializer.is_some_and(|by| {
+    initializer(revision).is_some_and(|by| {
         by.version.as_ref() == Some(&build.version)
             && by.config_hash.as_ref() == Some(&build.config_hash)
     })
-}
-
-fn condemned(attempts: i32) -> Failure {
-    Failure {
-        reason: InitializedReason::ModuleInvalid,
-        message: format!(
-            "The policy server ended {attempts} times while it compiled the module or checked the settings. It does \
-             not try again by itself: change the policy to start over."
-        ),
-    }
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use polity_eval::{CompiledCode, Engine, Module};
-use polity_fetch::{Digest, Fetcher, ModuleUri, Proxies, Reach};
-use polity_runtime::{Clock, env};
+use polity_fetch::{Digest, Fetcher, ModuleUri};
+use polity_runtime::Clock;
 use tracing::{info, warn};
 
 use super::failure::{Fault, Trouble};
 use super::vault::{Absence, Found, Pinned, Vault, VaultError};
 use crate::metrics::{Phase, ServerMetrics};
+use crate::process::beyond_this_machine;
 
 /// How long a compilation may take.
 const COMPILATION: Duration = Duration::from_mins(2);
@@ -97,7 +98,7 @@ impl ModuleLoader {
         let fetcher = self.fetcher(uri, scope)?;
         let fetched = fetcher.download(uri, self.0.clock.now(), &()).await;
         self.0.phase(Phase::Pull, started);
-        let fetched = fetched.map_err(|error| Trouble::from(&error))?;
+        let fetched = fetched.map_err(|error| Trouble::of_fetch(&error, uri))?;
         Ok(Wanted {
             module: Pinned {
                 uri: uri.clone(),
@@ -249,7 +250,7 @@ impl ModuleLoader {
             }
         };
         self.0.phase(Phase::Pull, started);
-        let fetched = fetched.map_err(|error| Trouble::from(&error))?;
+        let fetched = fetched.map_err(|error| Trouble::of_fetch(&error, &uri))?;
         if fetched.digest != module.digest {
             return Err(Trouble::new(
                 Fault::Changed,
@@ -341,23 +342,15 @@ impl ModuleLoader {
 
     /// The way a module may be fetched, for whom it is.
     fn fetcher(&self, uri: &ModuleUri, scope: Scope) -> Result<Fetcher, Trouble> {
-        let mut fetcher = self.0.fetcher.clone();
         if scope == Scope::Namespace {
             if let ModuleUri::File(_) = uri {
-                return Err(Trouble::new(
-                    Fault::Pull,
+                return Err(Trouble::of_reference(
                     "a policy of a namespace cannot name a file of the policy server",
                 ));
             }
-            fetcher.sources.reach = Reach::BeyondThisMachine;
-            // Behind a proxy it is the proxy that connects, and that decides whom it reaches.
-            fetcher.sources.proxies.get_or_insert_with(|| Proxies {
-                http_proxy: proxy("http_proxy"),
-                https_proxy: proxy("https_proxy"),
-                no_proxy: proxy("no_proxy"),
-            });
+            return Ok(beyond_this_machine(&self.0.fetcher));
         }
-        Ok(fetcher)
+        Ok(self.0.fetcher.clone())
     }
 
     fn turn(&self, digest: Digest) -> Arc<tokio::sync::Mutex<()>> {
@@ -371,12 +364,6 @@ impl ModuleLoader {
     fn turns(&self) -> MutexGuard<'_, BTreeMap<Digest, Arc<tokio::sync::Mutex<()>>>> {
         self.0.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A proxy as the environment names it, in small or in capital letters.
-fn proxy(name: &str) -> Option<String> {
-    let found = env::read(name).or_else(|| env::read(&name.to_uppercase()));
-    found?.into_string().ok().filter(|proxy| !proxy.is_empty())
 }
 
 impl Inner {

@@ -160,9 +160,9 @@ impl Preparer {
     }
 
     async fn resolve(&self, uri: &str, scope: Scope) -> Result<Wanted, Trouble> {
-        let uri: ModuleUri = uri.parse().map_err(|error: polity_fetch::UriError| {
-            Trouble::new(Fault::Pull, error.to_string())
-        })?;
+        let uri: ModuleUri = uri
+            .parse()
+            .map_err(|error: polity_fetch::UriError| Trouble::of_reference(error))?;
         self.modules.resolve(&uri, scope).await
     }
 

@@ -4,16 +4,14 @@
 //! as it is enabled: a failure takes nothing away.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use polity_api::policies::v1::{ConditionStatus, ConditionType, ReadyReason};
 use polity_runtime::Moment;
 
-use super::retry::backoff;
+use super::retry::{self, backoff};
 use super::revision::{Revision, Revisions, Uid};
 use super::status::Says;
-
-/// How often a process may end while it loads a revision before that is no longer tried.
-const DEATHS: u32 = 3;
 
 /// What a replica has of a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,10 +40,8 @@ pub(crate) struct LoadFailure {
 pub(crate) enum Again {
     /// Then.
     At(Moment),
-    /// Once everything else is served, since it may take the process with it.
+    /// A while after everything else is served, since it may crash the process.
     OnceReady,
-    /// Not by this process.
-    Never,
 }
 
 /// What a replica has of all revisions.
@@ -164,8 +160,8 @@ fn due(local: Option<&Local>, view: View<'_>) -> Due {
             again, n_failures, ..
         }) => match (again, view.ready_since) {
             (Again::At(moment), _) => *moment,
-            (Again::OnceReady, Some(ready)) => ready + backoff(*n_failures, 0.0),
-            (Again::OnceReady, None) | (Again::Never, _) => return Due::Never,
+            (Again::OnceReady, Some(ready)) => ready + once_ready(*n_failures),
+            (Again::OnceReady, None) => return Due::Never,
         },
     };
     if moment <= view.now {
@@ -217,28 +213,40 @@ fn replaced(revisions: &Revisions) -> Vec<Uid> {
     replaced
 }
 
-/// What a replica begins with for a revision during whose loading earlier processes ended. What serves is tried all the
-/// same: without it there is no start.
-pub(crate) fn after_deaths(revision: &Revision, n_deaths: u32) -> Option<Local> {
-    if revision.is_serving || n_deaths == 0 {
+/// What a replica begins with for a revision during whose loading earlier processes crashed. A revision that serves is
+/// tried all the same: there is no start without it.
+pub(crate) fn after_crashes(revision: &Revision, n_crashes: u32) -> Option<Local> {
+    if revision.is_serving || n_crashes == 0 {
         return None;
     }
-    let times = match n_deaths {
+    let times = match n_crashes {
         1 => "once".to_owned(),
         n => format!("{n} times"),
+    };
+    let minutes = once_ready(n_crashes).as_secs() / 60;
+    let next = match minutes {
+        0 => String::new(),
+        1 => " The next attempt is made 1 minute after the replica is ready.".to_owned(),
+        n => format!(" The next attempt is made {n} minutes after the replica is ready."),
     };
     Some(Local::Failed {
         why: LoadFailure {
             reason: ReadyReason::LoadError,
-            message: format!("The policy server ended {times} while it loaded the policy."),
+            message: format!("The policy server ended {times} while it loaded the policy.{next}"),
         },
-        n_failures: n_deaths,
-        again: if n_deaths < DEATHS {
-            Again::OnceReady
-        } else {
-            Again::Never
-        },
+        n_failures: n_crashes,
+        again: Again::OnceReady,
     })
+}
+
+/// How long a replica serves the other revisions before it loads one that crashed it so often.
+fn once_ready(n_crashes: u32) -> Duration {
+    let n = i32::try_from(n_crashes).unwrap_or(i32::MAX);
+    if n < retry::CRASHES {
+        backoff(n_crashes, 0.0)
+    } else {
+        retry::after_crashes(n)
+    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,26 @@
-//! When something that failed is tried again.
+//! When a failed step is tried again.
 
 use std::time::Duration;
 
 use polity_api::policies::v1::InitializedReason;
 
-/// The first delay after a failure that may pass by itself; each one more is twice as long.
+/// The first delay after a failure that may pass by itself; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(5);
 /// The longest of these delays.
 const LONGEST: Duration = Duration::from_mins(5);
-/// Signatures are made by people.
+/// The delay after a missing signature: people make signatures.
 const VERIFICATION: Duration = Duration::from_mins(10);
-/// How much of a delay chance takes away, so that those who failed together do not come back together.
+/// The share of a delay that is random, so that attempts that failed together are not repeated together.
 const JITTER: f64 = 0.5;
+/// How many crashes in the compile step make a module fail.
+pub(crate) const CRASHES: i32 = 3;
+/// The delays after that many crashes, one more, and so on. The next attempt may end the process again.
+const AFTER_CRASHES: [Duration; 4] = [
+    Duration::from_mins(1),
+    Duration::from_mins(5),
+    Duration::from_mins(15),
+    Duration::from_hours(1),
+];
 
 /// How long to wait after so many failures in a row. `chance` is from 0 to 1.
 pub(crate) fn backoff(n_failures: u32, chance: f64) -> Duration {
@@ -20,8 +29,14 @@ pub(crate) fn backoff(n_failures: u32, chance: f64) -> Duration {
     delay.mul_f64(1.0 - JITTER * chance.clamp(0.0, 1.0))
 }
 
-/// How long the leader waits after so many failures, the last one for this reason; nothing, where the same input has
-/// the same result.
+/// How long to wait after so many crashes, at least [`CRASHES`].
+pub(crate) fn after_crashes(n_crashes: i32) -> Duration {
+    let n_more = usize::try_from(n_crashes - CRASHES).unwrap_or_default();
+    AFTER_CRASHES[n_more.min(AFTER_CRASHES.len() - 1)]
+}
+
+/// How long the leader waits after so many failures, the last one for this reason; `None` if the same input has the
+/// same result.
 pub(crate) fn after(reason: InitializedReason, n_failures: u32, chance: f64) -> Option<Duration> {
     match reason {
         InitializedReason::PullError | InitializedReason::CacheError => {
@@ -43,7 +58,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_of_section_19_4() {
+    fn crashes_are_retried_less_and_less_up_to_once_an_hour() {
+        let minutes = |n| after_crashes(n).as_secs() / 60;
+        let delays: Vec<u64> = (2..9).map(minutes).collect();
+        assert_eq!(delays, [1, 1, 5, 15, 60, 60, 60]);
+        assert_eq!(minutes(i32::MAX), 60);
+    }
+
+    #[test]
+    fn delays_after_failures() {
         let seconds = |n| backoff(n, 0.0).as_secs();
         let delays: Vec<u64> = (1..9).map(seconds).collect();
         assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);

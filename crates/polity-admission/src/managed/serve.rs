@@ -20,7 +20,7 @@ use super::grants::NamespacedGrants;
 use super::markers::Markers;
 use super::places::{Spot, spots};
 use super::prepare::{Loaded, Preparer};
-use super::replica::{Again, Local, Locals, Plan, View, after_deaths};
+use super::replica::{Again, Local, Locals, Plan, View, after_crashes};
 use super::retry::backoff;
 use super::revision::{Revision, Uid};
 use super::status::{Change, Says};
@@ -98,9 +98,9 @@ impl Replica {
     /// Serves what it is told to until the shutdown. What is served then stays in the table.
     pub(crate) async fn run(mut self, shutdown: Shutdown) -> Result<(), CannotServe> {
         let worked = shutdown.run_until(self.work()).await;
-        // An orderly end is nobody's fault.
+        // An orderly end is no crash.
         for uid in self.loading.keys() {
-            self.parts.markers.remove(uid).await;
+            self.parts.markers.take_back(uid).await;
         }
         worked.unwrap_or(Ok(()))
     }
@@ -110,7 +110,7 @@ impl Replica {
             self.snapshot = self.snapshots.borrow_and_update().clone();
             let mut look_again = None;
             if self.snapshot.is_complete {
-                self.remember_deaths();
+                self.remember_crashes();
                 let plan = self.plan();
                 look_again = plan.look_again;
                 self.carry_out(plan).await?;
@@ -156,20 +156,20 @@ impl Replica {
         Ok(())
     }
 
-    /// Earlier processes may have ended while they loaded something.
-    fn remember_deaths(&mut self) {
+    /// Earlier processes may have crashed while they loaded a revision.
+    fn remember_crashes(&mut self) {
         if self.ready_since.is_some() {
             return;
         }
         for (uid, revision) in &*self.snapshot.revisions {
-            let local = after_deaths(revision, self.parts.markers.n_deaths(uid));
+            let local = after_crashes(revision, self.parts.markers.n_crashes(uid));
             if let Some(local) = local
                 && !self.locals.contains_key(uid)
                 && revision.is_wanted()
             {
                 warn!(
                     revision = revision.name(),
-                    "loading it ended an earlier process"
+                    "an earlier process crashed while it loaded this revision"
                 );
                 self.locals.insert(uid.clone(), local);
             }

@@ -10,6 +10,8 @@ use polity_api::policies::v1::{
     PolicyRevisionStatus, ReadyReason, ResolvedModule, ScheduledReason,
 };
 
+use super::retry;
+
 /// The longest message of a condition.
 const MESSAGE_MAX: usize = 1024;
 
@@ -21,20 +23,57 @@ pub(crate) struct Build {
     pub(crate) config_hash: String,
 }
 
-/// What is to be written.
+/// A change to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
-    /// The leader took it, and its n-th attempt begins.
-    Begins { attempt: i32, by: Build },
-    /// The leader is done with it, and these are its modules.
+    /// An attempt of the leader begins.
+    Begins { attempt: Attempt, by: Build },
+    /// These processes ended their attempts without a result and without a crash.
+    Withdrawn { holders: Vec<String> },
+    /// The leader initialised the revision, and these are its modules.
     Initialized {
         modules: Vec<ResolvedModule>,
         by: Build,
     },
-    /// The leader could not do it.
+    /// The leader could not initialise it.
     NotInitialized { why: Failure, by: Build },
-    /// What one replica says.
+    /// The policy server crashed too often while it tried.
+    Crashed { crashed: Crashed, by: Build },
+    /// The `Ready` condition of one replica.
     Ready { replica: i32, says: Says },
+}
+
+/// An attempt to initialise a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// Counts attempts since the last result.
+    pub(crate) n: i32,
+    /// The process that makes it.
+    pub(crate) holder: String,
+    /// Processes whose attempts turned out to be no crashes.
+    pub(crate) withdrawn: Vec<String>,
+}
+
+/// The policy server crashed while it initialised a revision, at least as often as is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crashed {
+    pub(crate) n_crashes: i32,
+    /// When the next attempt is made.
+    pub(crate) next: Timestamp,
+}
+
+impl Crashed {
+    fn failure(self) -> Failure {
+        Failure {
+            reason: InitializedReason::ModuleInvalid,
+            message: format!(
+                "The policy server ended {} times while it compiled the module or checked the settings. The next \
+                 attempt is made at {}, or when the policy changes.",
+                self.n_crashes,
+                self.next.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            ),
+        }
+    }
 }
 
 /// Why a revision was not initialised.
@@ -108,13 +147,23 @@ impl Change {
         match self {
             Self::Begins { attempt, by } => {
                 say.scheduled();
+                let before = status.initializer.take().unwrap_or_default();
                 status.initializer = Some(Initializer {
+                    holders: attempt.among(before.holders),
+                    crashes: before.crashes,
                     last_attempt: Some(Time(now)),
-                    ..by.tried(*attempt)
+                    next_attempt: before.next_attempt,
+                    ..by.tried(attempt.n)
                 });
             }
-            // Whoever was first has decided: replicas may have loaded what it wrote.
-            Self::Initialized { .. } | Self::NotInitialized { .. } if say.is_initialized() => {}
+            Self::Withdrawn { holders } => {
+                if let Some(initializer) = &mut status.initializer {
+                    withdraw(initializer, holders);
+                }
+            }
+            // The first result stands: replicas may have loaded these modules.
+            Self::Initialized { .. } | Self::NotInitialized { .. } | Self::Crashed { .. }
+                if say.is_initialized() => {}
             Self::Initialized { modules, by } => {
                 say.initialized();
                 if status.modules.is_empty() {
@@ -124,7 +173,24 @@ impl Change {
             }
             Self::NotInitialized { why, by } => {
                 say.not_initialized(why);
-                status.initializer = Some(by.done(status.initializer.as_ref()));
+                let before = status.initializer.as_ref();
+                // A module that cannot be pulled for a while may crash the server when it can.
+                let crashes = match retry::after(why.reason, 1, 0.0) {
+                    Some(_) => before.map_or(0, |before| before.crashes),
+                    None => 0,
+                };
+                status.initializer = Some(Initializer {
+                    crashes,
+                    ..by.done(before)
+                });
+            }
+            Self::Crashed { crashed, by } => {
+                say.not_initialized(&crashed.failure());
+                status.initializer = Some(Initializer {
+                    crashes: crashed.n_crashes,
+                    next_attempt: Some(Time(crashed.next)),
+                    ..by.done(status.initializer.as_ref())
+                });
             }
             Self::Ready { replica, says } => say.ready(*replica, says),
         }
@@ -133,11 +199,31 @@ impl Change {
     }
 }
 
-/// When an attempt began is not worth a write of its own.
+impl Attempt {
+    /// The processes with attempts, this one included.
+    fn among(&self, mut holders: Vec<String>) -> Vec<String> {
+        holders.retain(|holder| !self.withdrawn.contains(holder) && *holder != self.holder);
+        holders.push(self.holder.clone());
+        holders
+    }
+}
+
+/// Takes back attempts.
+fn withdraw(initializer: &mut Initializer, withdrawn: &[String]) {
+    let n_before = initializer.holders.len();
+    initializer
+        .holders
+        .retain(|holder| !withdrawn.contains(holder));
+    let n_withdrawn = n_before - initializer.holders.len();
+    let n_withdrawn = i32::try_from(n_withdrawn).unwrap_or(i32::MAX);
+    initializer.attempts = (initializer.attempts - n_withdrawn).max(0);
+}
+
+/// The start time of an attempt is not worth a write of its own.
 fn is_same(before: &PolicyRevisionStatus, after: &PolicyRevisionStatus) -> bool {
-    let tried = |status: &PolicyRevisionStatus| {
-        let tried = status.initializer.clone().unwrap_or_default();
-        (tried.version, tried.config_hash, tried.attempts)
+    let tried = |status: &PolicyRevisionStatus| Initializer {
+        last_attempt: None,
+        ..status.initializer.clone().unwrap_or_default()
     };
     before.conditions == after.conditions
         && before.modules == after.modules
@@ -150,7 +236,7 @@ impl Build {
             version: Some(self.version.clone()),
             config_hash: Some(self.config_hash.clone()),
             attempts,
-            last_attempt: None,
+            ..Initializer::default()
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod api_server;
 mod cache;
+mod crashes;
 mod crowd;
 mod failures;
 mod life;

@@ -10,6 +10,23 @@ pub const PART_OF: &str = "app.kubernetes.io/part-of";
 /// The value of [`PART_OF`].
 pub const PART_OF_VALUE: &str = "kubewarden";
 
+/// The ValidatingWebhookConfiguration of the controller, for our own kinds.
+pub const CONTROLLER_VALIDATING_WEBHOOKS: &str =
+    "kubewarden-controller-validating-webhook-configuration";
+/// The MutatingWebhookConfiguration of the controller, for our own kinds.
+pub const CONTROLLER_MUTATING_WEBHOOKS: &str =
+    "kubewarden-controller-mutating-webhook-configuration";
+/// The Secret with the certificate authority of an installation.
+pub const CA_SECRET: &str = "kubewarden-ca";
+/// The Secret with the serving certificate of the controller's webhooks.
+pub const WEBHOOK_SECRET: &str = "kubewarden-webhook-server-cert";
+
+/// The name of the Service, the Secret, the ConfigMap and the Lease of a policy server. Its StatefulSet has this name too,
+/// unless it is too long for one: the controller then shortens it.
+pub fn policy_server(server: &str) -> String {
+    format!("policy-server-{server}")
+}
+
 /// Annotation on a webhook configuration: the name of its policy.
 pub const WEBHOOK_POLICY_NAME: &str = "kubewardenPolicyName";
 /// Annotation on a webhook configuration: the namespace of its policy, empty for cluster kinds.

@@ -151,7 +151,8 @@ pub struct PolicyServerSpec {
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub env: Option<Vec<EnvVar>>,
 
-    /// The service account of the pods. When absent, the one that the installation made for policy servers.
+    /// The service account of the pods. When absent, the controller makes one for this server alone. Servers that name
+    /// the same account share its rights: each can take the Lease of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
 

@@ -226,7 +226,7 @@ fn rules(kubectl: &Kubectl) {
 
 fn columns_and_scale(kubectl: &Kubectl) {
     let header = kubectl.ok(&["get", "cap", "-o", "wide"]);
-    let expected = "NAME POLICY SERVER MUTATING BACKGROUNDAUDIT MODE OBSERVED MODE STATUS PHASE AGE SEVERITY CATEGORY";
+    let expected = "NAME POLICY SERVER MUTATING BACKGROUNDAUDIT MODE OBSERVED MODE STATUS PHASE AGE SEVERITY CATEGORY MESSAGE";
     let found: Vec<_> = header.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(found.join(" "), expected);
     let wide = kubectl.ok(&[
@@ -240,6 +240,9 @@ fn columns_and_scale(kubectl: &Kubectl) {
         "--no-headers",
     ]);
     assert!(wide.contains("high") && wide.contains("PSP"), "{wide}");
+    let header = kubectl.ok(&["get", "ps"]);
+    let found: Vec<_> = header.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(found.join(" "), "NAME READY REPLICAS POLICIES IMAGE AGE");
     kubectl.ok(&["scale", "ps", "default", "--replicas=3"]);
     assert_eq!(
         kubectl.ok(&["get", "ps", "default", "-o", "jsonpath={.spec.replicas}"]),

@@ -417,6 +417,7 @@ fn printer_columns() {
         "Age=.metadata.creationTimestamp:0",
         r"Severity=.metadata.annotations['io\.kubewarden\.policy\.severity']:1",
         r"Category=.metadata.annotations['io\.kubewarden\.policy\.category']:1",
+        "Message=.status.message:1",
     ];
     let mut policy = group.to_vec();
     policy.insert(1, "Mutating=.spec.mutating:0");
@@ -428,7 +429,13 @@ fn printer_columns() {
     }
     assert_eq!(
         columns("PolicyServer"),
-        ["Replicas=.spec.replicas:0", "Image=.spec.image:0"]
+        [
+            "Ready=.status.ready:0",
+            "Replicas=.spec.replicas:0",
+            "Policies=.status.policies:0",
+            "Image=.spec.image:0",
+            "Age=.metadata.creationTimestamp:0",
+        ]
     );
     let names: Vec<_> = columns("PolicyRevision")
         .iter()

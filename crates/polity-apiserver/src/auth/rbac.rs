@@ -4,7 +4,7 @@ mod aggregate;
 mod escalation;
 mod rule;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -314,13 +314,9 @@ fn remove<T>(index: &mut ByNamespace<T>, namespace: &str, name: &str) {
 
 /// What could not be resolved: one as it is, several in brackets, each once.
 pub fn unresolved(errors: impl IntoIterator<Item = impl ToString>) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for error in errors {
-        let text = error.to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut texts: Vec<String> = errors.into_iter().map(|error| error.to_string()).collect();
+    texts.retain(|text| seen.insert(text.clone()));
     match texts.as_slice() {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),

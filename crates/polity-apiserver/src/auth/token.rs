@@ -6,6 +6,7 @@
 mod bound;
 mod request;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use base64::Engine;
@@ -194,10 +195,11 @@ impl TokenIssuer {
         let claims = jsonwebtoken::decode::<Claims>(token, &self.verifying, &signature_only())
             .map_err(|_| TokenError::Signature)?
             .claims;
+        let is_wanted: HashSet<&String> = wanted.iter().collect();
         let audiences: Vec<String> = claims
             .aud
             .iter()
-            .filter(|audience| wanted.contains(audience))
+            .filter(|audience| is_wanted.contains(audience))
             .cloned()
             .collect();
         if audiences.is_empty() {

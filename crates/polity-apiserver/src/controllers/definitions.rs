@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::Actor;
 use crate::cluster::Cluster;
-use crate::custom::{CLEANUP_FINALIZER, DEFINITIONS};
+use crate::custom::{CLEANUP_FINALIZER, DEFINITIONS, bucket_of};
 use crate::engine::delete::DeleteOptions;
 use crate::kinds::Subresource;
 use crate::object::conditions::Condition;
@@ -50,15 +50,12 @@ async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(
     if !definition.index.is_deleting() || !definition.index.has_finalizer(CLEANUP_FINALIZER) {
         return Ok(());
     }
-    // The bucket of custom resources is called like their definition.
+    let bucket = bucket_of(name);
     let snapshot = cluster.store().current();
-    let remaining: Vec<_> = snapshot.range(name, None, None).cloned().collect();
-    let registry = cluster.registry();
-    let def = registry.custom().find(|def| &*def.bucket == name).cloned();
+    let remaining: Vec<_> = snapshot.range(&bucket, None, None).cloned().collect();
     if !remaining.is_empty() {
         tell(cluster, actor, name, TAKING_ALONG).await?;
-    }
-    if let Some(def) = def {
+        let def = cluster.stored_kind(name)?;
         for stored in &remaining {
             let call = actor.call(cluster, &def, &stored.key.namespace, &stored.key.name);
             match call.delete(&DeleteOptions::default()).await {
@@ -69,7 +66,7 @@ async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(
         }
     }
     let snapshot = cluster.store().current();
-    if snapshot.count(name, None) > 0 {
+    if snapshot.count(&bucket, None) > 0 {
         return Ok(());
     }
     release(cluster, actor, name).await

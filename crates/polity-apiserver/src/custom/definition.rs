@@ -7,6 +7,7 @@ use polity_core::field::{FieldError, FieldPath};
 use polity_core::name;
 use serde_json::{Value, json};
 
+use super::approval::validate_approval;
 use super::{CLEANUP_FINALIZER, Compiler};
 use crate::kinds::jsonpath::JsonPath;
 use crate::object::conditions::{self, Condition};
@@ -130,7 +131,7 @@ pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<F
             detail,
         ));
     }
-    validate_approval(crd, &mut errors);
+    validate_approval(crd, live, &mut errors);
     if let Some(live) = live {
         validate_change(crd, live, &mut errors);
     }
@@ -503,28 +504,6 @@ fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldErro
             &json!(other),
             &["None", "Webhook"],
         )),
-    }
-}
-
-/// C5: the project's own groups need its approval.
-fn validate_approval(crd: &Value, errors: &mut Vec<FieldError>) {
-    const ANNOTATION: &str = "api-approved.kubernetes.io";
-    let group = text(crd, "/spec/group");
-    let protected = [".k8s.io", ".kubernetes.io"]
-        .iter()
-        .any(|suffix| group.ends_with(suffix))
-        || matches!(group, "k8s.io" | "kubernetes.io");
-    let approval = meta::of(crd)
-        .get("annotations")
-        .and_then(|a| a.get(ANNOTATION))
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let approved = approval.starts_with("https://") || approval.starts_with("unapproved");
-    if protected && !approved {
-        let field = FieldPath::of("metadata")
-            .child("annotations")
-            .key(ANNOTATION);
-        errors.push(FieldError::required(&field, "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111"));
     }
 }
 

@@ -10,6 +10,7 @@ use polity_store::Revision;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::bucket::bucket_of;
 use super::compiled::{Compiled, Compiler};
 use super::definition;
 use super::summary::{Source, Summary};
@@ -169,6 +170,21 @@ pub fn resources<'a>(
     served.collect()
 }
 
+/// The kind in which the objects of a definition are stored, whether it is served or not.
+pub fn stored(
+    revision: Revision,
+    crd: &Value,
+    place: &Place<'_>,
+) -> Result<ResourceDef, ServeError> {
+    let origin = Origin {
+        revision,
+        source: Source::of(crd),
+        gone: place.shutdown.child_token(),
+    };
+    let storage = definition::versions(crd).find(|version| version["storage"] == true);
+    resource(crd, storage.unwrap_or(&Value::Null), origin, place)
+}
+
 fn resource(
     crd: &Value,
     version: &Value,
@@ -231,7 +247,7 @@ fn resource(
     };
     Ok(ResourceDef {
         gvk: GroupVersionKind::new(group.as_str(), version_name.as_str(), kind.as_str()),
-        bucket: format!("{plural}.{group}").into(),
+        bucket: bucket_of(meta::name(crd)).into(),
         plural,
         singular: text(&names["singular"]),
         list_kind: text(&names["listKind"]),

@@ -1,4 +1,4 @@
-//! What a cluster keeps in mind of each definition, so that one that changes does not have all others read again.
+//! What a cluster remembers of each definition, so that a change of one does not read all others again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::names::{self, Taken};
 use super::{DEFINITIONS, definition};
 use crate::engine::{Snapshot, Stored};
+use crate::kinds::builtin::is_builtin_version;
 use crate::object::{conditions, meta};
 
 /// A stored definition without its schemas.
@@ -21,7 +22,8 @@ pub struct Summary {
     pub group: String,
     /// `status.acceptedNames`.
     pub names: Value,
-    /// The versions it serves; none while its names are not accepted.
+    /// The versions it serves; none until it is established. A group and version with built-in kinds
+    /// is served by these alone, as on a real server.
     pub served: Vec<String>,
     /// Whether its status says all there is to say, as long as it is not changed.
     pub is_settled: bool,
@@ -35,7 +37,7 @@ pub struct Summary {
 pub struct Source([u8; 32]);
 
 impl Source {
-    fn of(crd: &Value) -> Self {
+    pub(super) fn of(crd: &Value) -> Self {
         let parts = [
             &json!(meta::uid(crd)),
             &crd["spec"],
@@ -52,20 +54,26 @@ impl Summary {
             let found = crd.pointer(pointer).and_then(Value::as_str);
             found.unwrap_or_default().to_owned()
         };
-        let is_accepted = conditions::is_true(crd, "NamesAccepted");
+        let group = text("/spec/group");
+        // Once established it is served, by the names it was accepted with, whatever is asked for
+        // later.
+        let is_established = conditions::is_true(crd, "Established");
         let served = definition::versions(crd)
-            .filter(|version| is_accepted && version["served"] == true)
-            .filter_map(|version| Some(version["name"].as_str()?.to_owned()));
+            .filter(|version| is_established && version["served"] == true)
+            .filter_map(|version| version["name"].as_str())
+            .filter(|version| !is_builtin_version(&group, version))
+            .map(str::to_owned)
+            .collect();
         Self {
             name: meta::name(crd).to_owned(),
             revision,
-            group: text("/spec/group"),
             names: crd["status"]["acceptedNames"].clone(),
-            served: served.collect(),
-            // Names that are accepted stay so, whoever comes later.
+            served,
+            // Accepted names stay accepted when later definitions ask for them.
             is_settled: names::accept(crd, &Taken::default(), Timestamp::default()).is_none(),
             is_deleting: meta::is_deleting(crd),
             source: Source::of(crd),
+            group,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What every write goes through before it is stored: type, place, unknown fields, defaults,
 //! system metadata, generation, status separation, validation.
 
-use polity_core::field::{FieldError, FieldPath};
-use polity_core::name;
+use polity_core::field::{FieldError, FieldErrors, FieldPath};
+use polity_core::{Findings, name};
 use polity_merge::schema;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::request::body::Decoded;
 use crate::request::query::{FieldValidation, WriteOptions};
 use crate::status::ApiError;
 
-/// Which objection a finding about unknown and duplicate fields becomes.
+/// Which error a finding about unknown and duplicate fields becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
     /// A whole object: 400.
@@ -167,11 +167,11 @@ impl Call<'_> {
         Ok(object)
     }
 
-    /// F2, F3, F5: drops unknown fields and says so as the client asked.
+    /// F2, F3, F5: drops unknown fields, and reports them as the client asked for it.
     pub fn drop_unknown(
         &self,
         object: &mut Value,
-        duplicates: &[String],
+        duplicates: &Findings,
         validation: FieldValidation,
         body: BodyKind,
     ) -> Result<(), ApiError> {
@@ -179,25 +179,16 @@ impl Call<'_> {
         if validation == FieldValidation::Ignore {
             return Ok(());
         }
-        let findings: Vec<String> = unknown
-            .iter()
-            .map(|path| format!("unknown field {path:?}"))
-            .chain(
-                duplicates
-                    .iter()
-                    .map(|path| format!("duplicate field {path:?}")),
-            )
-            .collect();
+        let mut findings = unknown.map(|path| format!("unknown field {path:?}"));
+        findings.append(duplicates.map(|path| format!("duplicate field {path:?}")));
         if findings.is_empty() {
             return Ok(());
         }
         if validation == FieldValidation::Warn {
-            for finding in findings {
-                self.warnings.add(finding);
-            }
+            self.warnings.add_all(findings);
             return Ok(());
         }
-        let why = format!("strict decoding error: {}", findings.join(", "));
+        let why = format!("strict decoding error: {findings}");
         match body {
             BodyKind::Object => {
                 Err(self.cannot_handle(&self.def.gvk.version, &self.def.gvk.kind, &why))
@@ -367,12 +358,12 @@ impl Call<'_> {
 
     /// Everything that can be wrong with an object as it is about to be stored.
     pub fn validate(&self, object: &Value, live: Option<&Value>) -> Result<(), ApiError> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         if live.is_none() {
             errors.extend(self.prefix_errors(meta::text(object, "generateName")));
             errors.extend(self.name_errors(meta::name(object)));
         }
-        errors.extend(meta::validate(object, live));
+        errors.extend(meta::validate(object, live).into_vec());
         if let Some(live) = live {
             errors.extend(immutable_metadata(object, live));
         }
@@ -386,14 +377,8 @@ impl Call<'_> {
                 errors.extend(special::validate(self, object, live));
             }
         }
-        let mut once: Vec<FieldError> = Vec::with_capacity(errors.len());
-        for error in errors {
-            if !once.contains(&error) {
-                once.push(error);
-            }
-        }
-        if !once.is_empty() {
-            return Err(self.invalid(meta::name(object), &once));
+        if !errors.is_empty() {
+            return Err(self.invalid(meta::name(object), &errors.into_distinct()));
         }
         if self.def.is_custom() {
             for warning in meta::finalizer_warnings(object, live) {

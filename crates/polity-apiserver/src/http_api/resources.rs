@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
+use http_body::Body as _;
 use polity_core::name;
 use polity_store::Revision;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use crate::cluster::Cluster;
 use crate::engine::delete::{DeleteOptions, Deleted};
 use crate::engine::patch::PatchKind;
 use crate::engine::{Call, Warnings, Written};
+use crate::heavy::{self, LARGE_BYTES};
 use crate::kinds::{ResourceDef, Subresource};
 use crate::render::Renderer;
 use crate::request::accept;
@@ -94,9 +96,10 @@ pub async fn answer(
         incoming,
         verb: &request.verb,
     };
-    match subresource {
-        None | Some(Subresource::Status | Subresource::Finalize) => context.answer().await,
-        Some(other) => subresources::answer(context, other).await,
+    if context.is_large() {
+        Box::pin(heavy::run(context.answer_any())).await
+    } else {
+        context.answer_any().await
     }
 }
 
@@ -134,6 +137,33 @@ fn is_namespace_object(def: &ResourceDef, request: &ResourceRequest) -> bool {
 }
 
 impl Context<'_> {
+    /// Whether the request brings, changes or returns so much that its computation takes long.
+    fn is_large(&self) -> bool {
+        let body = self.incoming.body.size_hint();
+        // Without a known length it may be anything up to the limit.
+        if body
+            .upper()
+            .is_none_or(|length| length >= LARGE_BYTES as u64)
+        {
+            return true;
+        }
+        let snapshot = self.call.cluster.store().current();
+        if self.call.name.is_empty() {
+            let namespace = Some(self.call.namespace).filter(|namespace| !namespace.is_empty());
+            let lists = matches!(self.verb, "list" | "deletecollection");
+            return lists && heavy::is_large_list(&snapshot, &self.call.def.bucket, namespace);
+        }
+        let live = snapshot.get(&self.call.key());
+        live.is_some_and(|live| live.bytes.len() >= LARGE_BYTES)
+    }
+
+    async fn answer_any(self) -> Result<Response<Body>, ApiError> {
+        match self.call.subresource {
+            None | Some(Subresource::Status | Subresource::Finalize) => self.answer().await,
+            Some(other) => subresources::answer(self, other).await,
+        }
+    }
+
     async fn answer(self) -> Result<Response<Body>, ApiError> {
         let def = &self.call.def;
         if def.flags.create_only {

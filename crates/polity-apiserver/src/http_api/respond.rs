@@ -4,6 +4,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
+use polity_core::Findings;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -126,24 +127,35 @@ pub fn finish(mut response: Response<Body>, warnings: &Warnings) -> Response<Bod
     if let Ok(id) = HeaderValue::from_str(&Uuid::new_v4().to_string()) {
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
-    let warnings = warnings.take();
-    let many = warnings.iter().map(String::len).sum::<usize>() > WARNINGS_TOTAL;
-    let mut said = 0;
-    for warning in warnings.into_iter().take(WARNINGS_MOST) {
-        let shown: String = if many {
-            warning.chars().take(WARNING_CUT).collect()
-        } else {
-            warning
-        };
-        said += shown.len();
-        if said > WARNINGS_TOTAL && many {
-            break;
-        }
-        if let Ok(header) = HeaderValue::from_str(&format!("299 - {}", quoted(&shown))) {
+    for warning in shown(&warnings.take()) {
+        if let Ok(header) = HeaderValue::from_str(&format!("299 - {}", quoted(&warning))) {
             headers.append(WARNING, header);
         }
     }
     response
+}
+
+/// The warnings there is space for, and how many more there are.
+fn shown(warnings: &Findings) -> Vec<String> {
+    let is_long = warnings.iter().map(String::len).sum::<usize>() > WARNINGS_TOTAL;
+    let mut n_bytes = 0;
+    let mut shown: Vec<String> = warnings
+        .iter()
+        .take(WARNINGS_MOST)
+        .map(|warning| match warning.char_indices().nth(WARNING_CUT) {
+            Some((end, _)) if is_long => warning[..end].to_owned(),
+            _ => warning.clone(),
+        })
+        .take_while(|warning| {
+            n_bytes += warning.len();
+            n_bytes <= WARNINGS_TOTAL || !is_long
+        })
+        .collect();
+    let n_left = warnings.len() - shown.len() + warnings.n_more();
+    if n_left > 0 {
+        shown.push(format!("and {n_left} more warnings"));
+    }
+    shown
 }
 
 /// A quoted string of HTTP; what cannot stand in a header is left out.

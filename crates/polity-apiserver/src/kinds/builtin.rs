@@ -21,6 +21,12 @@ pub(crate) fn kinds() -> impl Iterator<Item = GroupVersionKind> {
     rows().map(|row| row.gvk())
 }
 
+/// Whether a group and version has built-in kinds.
+pub fn is_builtin_version(group: &str, version: &str) -> bool {
+    let mut all = builtin_resources().iter().map(|def| &def.gvk);
+    all.any(|gvk| gvk.group == group && gvk.version == version)
+}
+
 /// The value of a selectable field (B1), as field selectors compare it: absent is the empty string.
 ///
 /// `field` is a name of [`ResourceDef::selectable_fields`]. A few of them are no paths of the object.

@@ -13,7 +13,7 @@ mod webhooks;
 mod workloads;
 
 use polity_core::name::{self, Check};
-use polity_core::{FieldError, FieldErrorKind, FieldPath, GroupVersionKind};
+use polity_core::{FieldError, FieldErrorKind, FieldErrors, FieldPath, GroupVersionKind};
 use serde_json::{Map, Value, json};
 
 use super::wire::{self, FieldType, MessageId, Presence};
@@ -30,7 +30,7 @@ pub fn validate(gvk: &GroupVersionKind, new: &Value, old: Option<&Value>) -> Vec
     if let Some(old) = old {
         check_immutable(gvk, new, old, &mut errors);
     }
-    errors.0
+    errors.0.into_vec()
 }
 
 /// Whether `name` may be the name of an object of this kind (M8).
@@ -55,6 +55,9 @@ pub fn validate_name(gvk: &GroupVersionKind, name: &str, prefix: bool) -> Check 
 
 /// Checks a message by the rules of its type, then everything in it.
 fn check_message(id: MessageId, object: &Object, path: &FieldPath, errors: &mut Errors) {
+    if errors.0.is_full() {
+        return;
+    }
     let message = wire::table().message(id);
     rules::check(message.name, object, path, errors);
     let claimed = match message.name {
@@ -227,38 +230,38 @@ fn shown_when_immutable(group: &str, value: &Value) -> Value {
     }
 }
 
-/// What was found so far.
+/// What was found so far. An error that is not kept is not made.
 #[derive(Default)]
-struct Errors(Vec<FieldError>);
+struct Errors(FieldErrors);
 
 impl Errors {
     fn required(&mut self, path: &FieldPath, detail: &str) {
-        self.0.push(FieldError::required(path, detail));
+        self.0.add(|| FieldError::required(path, detail));
     }
 
     fn invalid(&mut self, path: &FieldPath, value: &Value, detail: &str) {
-        self.0.push(FieldError::invalid(path, value, detail));
+        self.0.add(|| FieldError::invalid(path, value, detail));
     }
 
     fn not_supported(&mut self, path: &FieldPath, value: &Value, supported: &[&str]) {
         self.0
-            .push(FieldError::not_supported(path, value, supported));
+            .add(|| FieldError::not_supported(path, value, supported));
     }
 
     fn duplicate(&mut self, path: &FieldPath, value: &Value) {
-        self.0.push(FieldError::duplicate(path, value));
+        self.0.add(|| FieldError::duplicate(path, value));
     }
 
     fn forbidden(&mut self, path: &FieldPath, detail: &str) {
-        self.0.push(FieldError::forbidden(path, detail));
+        self.0.add(|| FieldError::forbidden(path, detail));
     }
 
     fn not_found(&mut self, path: &FieldPath, value: &Value) {
-        self.0.push(FieldError::not_found(path, value));
+        self.0.add(|| FieldError::not_found(path, value));
     }
 
     fn too_long(&mut self, path: &FieldPath, max: usize) {
-        self.0.push(FieldError::too_long(path, max));
+        self.0.add(|| FieldError::too_long(path, max));
     }
 
     /// An error about a value that prints as `shown`, where JSON would print it differently.
@@ -269,11 +272,10 @@ impl Errors {
             _ => "Invalid value",
         };
         let separator = if detail.is_empty() { "" } else { ": " };
-        let message = format!("{what}: {shown}{separator}{detail}");
-        self.0.push(FieldError {
+        self.0.add(|| FieldError {
             kind,
             field: path.to_string(),
-            message,
+            message: format!("{what}: {shown}{separator}{detail}"),
         });
     }
 

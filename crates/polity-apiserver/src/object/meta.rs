@@ -1,7 +1,9 @@
 //! `metadata`: reading it, filling it in, and what may stand in it (section 6 of the reference).
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
-use polity_core::field::{FieldError, FieldPath};
+use polity_core::field::{FieldError, FieldErrors, FieldPath, MAX_ERRORS};
 use polity_core::name;
 use serde_json::{Map, Value, json};
 
@@ -116,9 +118,9 @@ pub fn generate_name(prefix: &str, random: u64) -> String {
 }
 
 /// M10–M13: what may stand in labels, annotations, finalizers and owner references.
-pub fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     let field = FieldPath::of("metadata");
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     let metadata = of(object);
     if let Some(labels) = metadata.get("labels").and_then(Value::as_object) {
         validate_labels(labels, &field.child("labels"), &mut errors);
@@ -133,7 +135,7 @@ pub fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     );
     validate_finalizers(object, &field.child("finalizers"), &mut errors);
     if let Some(old) = old.filter(|old| is_deleting(old)) {
-        let before = finalizers(old);
+        let before: HashSet<&str> = finalizers(old).into_iter().collect();
         let added: Vec<&str> = finalizers(object)
             .into_iter()
             .filter(|f| !before.contains(f))
@@ -159,8 +161,11 @@ fn complaints(check: name::Check) -> Vec<String> {
     check.err().unwrap_or_default()
 }
 
-fn validate_labels(labels: &Map<String, Value>, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_labels(labels: &Map<String, Value>, field: &FieldPath, errors: &mut FieldErrors) {
     for (key, value) in labels {
+        if errors.is_full() {
+            return;
+        }
         for detail in complaints(name::qualified_name(key)) {
             errors.push(FieldError::invalid(field, &json!(key), &detail));
         }
@@ -173,13 +178,13 @@ fn validate_labels(labels: &Map<String, Value>, field: &FieldPath, errors: &mut 
 fn validate_annotations(
     annotations: &Map<String, Value>,
     field: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     const MAX_BYTES: usize = 256 * 1024;
     let mut total = 0;
     for (key, value) in annotations {
         for detail in complaints(name::annotation_key(key)) {
-            errors.push(FieldError::invalid(field, &json!(key), &detail));
+            errors.add(|| FieldError::invalid(field, &json!(key), &detail));
         }
         total += key.len() + value.as_str().map_or(0, str::len);
     }
@@ -200,12 +205,13 @@ pub fn validate_plain_finalizers(object: &Value) -> Vec<FieldError> {
         .map(|(index, finalizer)| {
             FieldError::invalid(&field.index(index), &json!(finalizer), detail)
         })
+        .take(MAX_ERRORS)
         .collect()
 }
 
 /// What a custom resource is told instead, about finalizers it did not have before.
 pub fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let before = old.map(finalizers).unwrap_or_default();
+    let before: HashSet<&str> = old.map(finalizers).into_iter().flatten().collect();
     let plain = finalizers(object)
         .into_iter()
         .filter(|finalizer| is_plain(finalizer) && !before.contains(finalizer));
@@ -224,9 +230,12 @@ fn is_plain(finalizer: &str) -> bool {
     !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
 }
 
-fn validate_finalizers(object: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_finalizers(object: &Value, field: &FieldPath, errors: &mut FieldErrors) {
     let all = finalizers(object);
     for finalizer in &all {
+        if errors.is_full() {
+            return;
+        }
         for detail in complaints(name::qualified_name(finalizer)) {
             errors.push(FieldError::invalid(field, &json!(finalizer), &detail));
         }
@@ -237,12 +246,19 @@ fn validate_finalizers(object: &Value, field: &FieldPath, errors: &mut Vec<Field
     }
 }
 
-fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Vec<FieldError>) {
+/// How many errors about a second controller are reported.
+const MAX_CONTROLLER_ERRORS: usize = 3;
+
+fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut FieldErrors) {
     let Some(owners) = owners.and_then(Value::as_array) else {
         return;
     };
     let mut controller: Option<String> = None;
+    let mut n_more_controllers = 0;
     for (index, owner) in owners.iter().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         let at = field.index(index);
         let get = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         let api_version = get("apiVersion");
@@ -269,6 +285,11 @@ fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Vec<F
         }
         if owner.get("controller").and_then(Value::as_bool) == Some(true) {
             if let Some(first) = &controller {
+                n_more_controllers += 1;
+                // Each of these errors shows the whole list.
+                if n_more_controllers > MAX_CONTROLLER_ERRORS {
+                    continue;
+                }
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}/{}",
                     get("kind"),
@@ -281,7 +302,7 @@ fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Vec<F
     }
 }
 
-/// M13: drops exact duplicates of owner references; answers the uids that came twice.
+/// M13: drops exact duplicates of owner references; returns the uids of what was dropped.
 pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = of_mut(object)
         .get_mut("ownerReferences")
@@ -290,21 +311,15 @@ pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
         return Vec::new();
     };
     let mut dropped = Vec::new();
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
-            dropped.push(
-                owner
-                    .get("uid")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned(),
-            );
-        } else {
-            kept.push(owner);
+    let mut kept = HashSet::new();
+    owners.retain(|owner| {
+        let is_first = kept.insert(owner.to_string());
+        if !is_first {
+            let uid = owner.get("uid").and_then(Value::as_str);
+            dropped.push(uid.unwrap_or_default().to_owned());
         }
-    }
-    *owners = kept;
+        is_first
+    });
     dropped
 }
 
@@ -362,6 +377,28 @@ mod tests {
             json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "1"}]}),
             &["metadata.ownerReferences[0]"],
         );
+    }
+
+    #[test]
+    fn metadata_with_very_many_mistakes_has_a_bounded_number_of_errors() {
+        let keys: Vec<String> = (0..5000).map(|number| format!("-{number}")).collect();
+        let labels: Map<String, Value> = keys.iter().map(|key| (key.clone(), json!("v"))).collect();
+        for metadata in [
+            json!({"labels": labels}),
+            json!({"annotations": labels}),
+            json!({"finalizers": keys}),
+            json!({"ownerReferences": vec![json!({}); 5000]}),
+        ] {
+            let errors = validate(&json!({"metadata": metadata}), None);
+            assert_eq!(
+                errors.len(),
+                MAX_ERRORS,
+                "{:?}",
+                metadata.as_object().map(|map| map.keys().next())
+            );
+        }
+        let object = json!({"metadata": {"finalizers": keys}});
+        assert_eq!(validate_plain_finalizers(&object).len(), MAX_ERRORS);
     }
 
     #[test]

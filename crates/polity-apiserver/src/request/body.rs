@@ -1,14 +1,13 @@
 //! Request bodies: size limit, media type, JSON with its duplicate keys noticed, YAML, protobuf (N2, N9, F2).
 
-use std::fmt;
-
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use polity_core::Findings;
+use serde_json::Value;
 
+use super::json;
 use crate::kinds::protobuf::{self, ProtobufError};
 use crate::status::ApiError;
 
@@ -17,20 +16,20 @@ pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// A decoded body and the keys that stood in it twice.
+/// A decoded body and its duplicate keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     pub value: Value,
     /// Dotted paths, each once, in order of appearance.
-    pub duplicates: Vec<String>,
+    pub duplicates: Findings,
 }
 
-/// An object that was not read from a text, so that no key can stand in it twice.
+/// An object that was not read from a text, so that it has no duplicate keys.
 impl From<Value> for Decoded {
     fn from(value: Value) -> Self {
         Self {
             value,
-            duplicates: Vec::new(),
+            duplicates: Findings::default(),
         }
     }
 }
@@ -85,15 +84,9 @@ pub fn decode(media: Option<&str>, body: &[u8]) -> Result<Decoded, ApiError> {
 
 /// Decodes JSON, noting duplicate keys; the last one wins.
 pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
-    let mut duplicates = Vec::new();
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let value = Seed {
-        path: String::new(),
-        duplicates: &mut duplicates,
-    }
-    .deserialize(&mut deserializer)
-    .and_then(|value| deserializer.end().map(|()| value))
-    .map_err(|error| ApiError::bad_request(format!("couldn't decode the body as JSON: {error}")))?;
+    let (value, duplicates) = json::read(body).map_err(|error| {
+        ApiError::bad_request(format!("couldn't decode the body as JSON: {error}"))
+    })?;
     Ok(Decoded { value, duplicates })
 }
 
@@ -112,103 +105,6 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
         ApiError::bad_request(format!("error converting YAML to JSON: {error}"))
     })?;
     Ok(value.into())
-}
-
-/// Builds a value while keeping the path, so that a key that comes twice can be named.
-struct Seed<'a> {
-    path: String,
-    duplicates: &'a mut Vec<String>,
-}
-
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Seed<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    /// Whole numbers are whole, however they are spelt: a real server prints 2.0 as 2.
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        if value.fract() == 0.0 && value.abs() < EXACT {
-            return Ok(Value::from(value as i64));
-        }
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.deserialize(deserializer)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        loop {
-            let path = format!("{}[{}]", self.path, items.len());
-            match seq.next_element_seed(Seed {
-                path,
-                duplicates: &mut *self.duplicates,
-            })? {
-                Some(item) => items.push(item),
-                None => return Ok(Value::Array(items)),
-            }
-        }
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = access.next_key::<String>()? {
-            let path = if self.path.is_empty() {
-                key.clone()
-            } else {
-                format!("{}.{key}", self.path)
-            };
-            if map.contains_key(&key) && !self.duplicates.contains(&path) {
-                self.duplicates.push(path.clone());
-            }
-            let value = access.next_value_seed(Seed {
-                path,
-                duplicates: &mut *self.duplicates,
-            })?;
-            map.insert(key, value);
-        }
-        Ok(Value::Object(map))
-    }
 }
 
 #[cfg(test)]

@@ -220,6 +220,96 @@ async fn huge_numbers_of_keys_are_bounded() {
     assert_eq!(strict.refusal(), (400, "BadRequest"));
 }
 
+/// What any authenticated user may send, in the largest size, with everything in it that is worth a
+/// finding. Each of these took minutes when findings copied their path and were looked up in a list.
+#[tokio::test]
+async fn findings_of_large_bodies_are_counted_and_few_are_kept() {
+    let (_server, http) = start().await;
+    let members = |n: usize, member: &dyn Fn(usize) -> String| -> String {
+        let all: Vec<String> = (0..n).map(member).collect();
+        all.join(",")
+    };
+    let twice = |n: usize| format!("\"k{n}\":1,\"k{n}\":1");
+    let long_name = "x".repeat(800_000);
+    let bodies = [
+        format!(
+            "{{\"metadata\":{{\"name\":\"f\"}},{}}}",
+            members(120_000, &twice)
+        ),
+        format!(
+            "{{\"metadata\":{{\"name\":\"f\"}},\"{long_name}\":{{{}}}}}",
+            members(80_000, &twice)
+        ),
+        format!(
+            "{{\"metadata\":{{\"name\":\"f\",\"{long_name}\":1,{}}}}}",
+            members(120_000, &|n| format!("\"unknown{n}\":1"))
+        ),
+    ];
+    for body in bodies {
+        let send = |path: String, body: String| {
+            let http = http.clone();
+            async move { raw(&http, Method::POST, &path, "application/json", body.into()).await }
+        };
+        let strict = send(format!("{MAPS}?fieldValidation=Strict"), body.clone()).await;
+        assert_eq!(strict.refusal(), (400, "BadRequest"));
+        let message = strict.message();
+        assert!(
+            message.contains("strict decoding error: "),
+            "{message:.300}"
+        );
+        assert!(message.ends_with(" more"), "{message:.300}");
+        assert!(message.len() < 1 << 20);
+        let warned = send(
+            format!("{MAPS}?fieldValidation=Warn&dryRun=All"),
+            body.clone(),
+        )
+        .await;
+        assert_eq!(warned.code, 201);
+        let warnings: Vec<_> = warned.headers.get_all("warning").iter().collect();
+        assert!(warnings.len() <= 65, "{}", warnings.len());
+        let last = warnings.last().unwrap().to_str().unwrap();
+        assert!(last.ends_with(" more warnings\""), "{last}");
+        let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let reviewed = send(review.to_owned(), body).await;
+        assert!(
+            matches!(reviewed.code, 201 | 400 | 422),
+            "{}",
+            reviewed.code
+        );
+    }
+}
+
+/// A list of errors is as long as people read, however much is wrong.
+#[tokio::test]
+async fn errors_about_large_objects_are_counted_and_few_are_kept() {
+    let (_server, http) = start().await;
+    let finalizers: Vec<String> = (0..100_000).map(|n| format!("-{n}")).collect();
+    let refused = http
+        .post(
+            MAPS,
+            &json!({"metadata": {"name": "x", "finalizers": finalizers}}),
+        )
+        .await;
+    assert_eq!(refused.refusal(), (422, "Invalid"));
+    let causes = refused.body["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 100);
+    assert!(
+        refused.message().ends_with(" more errors"),
+        "{:.300}",
+        refused.message()
+    );
+    let owner = |n: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": n.to_string(), "controller": true});
+    let owners: Vec<Value> = (0..20_000).map(owner).collect();
+    let refused = http
+        .post(
+            MAPS,
+            &json!({"metadata": {"name": "x", "ownerReferences": owners}}),
+        )
+        .await;
+    assert_eq!(refused.refusal(), (422, "Invalid"));
+    assert!(refused.body["details"]["causes"].as_array().unwrap().len() <= 3);
+}
+
 #[tokio::test]
 async fn p3_patches_that_cannot_be() {
     let (_server, http) = start().await;

@@ -15,6 +15,7 @@ mod hostile;
 mod identities;
 mod lists;
 mod namespaces;
+mod shadowing;
 mod watches;
 
 use polity_testing::{Http, TestServer};

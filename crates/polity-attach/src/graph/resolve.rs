@@ -13,7 +13,7 @@ use super::{Graph, Held};
 use crate::kind::PolicyKind;
 use crate::object::ObjectRef;
 use crate::policy::{Policy, Target};
-use crate::scope::CLUSTER_KINDS;
+use crate::scope::is_cluster_kind;
 use crate::settings::Class;
 
 /// Why a target is not accepted.
@@ -236,7 +236,7 @@ impl Graph {
         let key = GroupKind::new(group, kind);
         match self.registry.installed.get(&key) {
             Some(namespaced) => !namespaced,
-            None => CLUSTER_KINDS.contains(&kind),
+            None => is_cluster_kind(group, kind),
         }
     }
 

@@ -4,17 +4,21 @@ use anyhow::bail;
 use polity_attach::{Affected, Affects, Effectiveness};
 use serde::Serialize;
 
+use super::families::Family;
 use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::row;
 use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, columns};
 
-/// Show how many and which objects a policy acts on
+/// Show how many and which objects an attached policy acts on
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity affects timeoutpolicy/edge -n infra\n  polity affects retrypolicy/all -n baker --list -m manifests/\n  polity affects timeoutpolicy/edge -o json"
-)]
+#[command(after_help = "Examples:
+  polity affects timeoutpolicy/edge -n infra
+  polity affects retrypolicy/all -n baker --list -m manifests/
+  polity affects timeoutpolicy/edge -o json
+
+Exit codes: 0 complete, 2 error, 3 incomplete: something could not be read.")]
 pub struct AffectsArgs {
     /// The policy: its kind, plural or short name (with .group where that is not clear), and its name
     #[arg(value_name = "KIND/NAME")]
@@ -25,10 +29,10 @@ pub struct AffectsArgs {
     list: bool,
 
     #[command(flatten)]
-    source: SourceArgs,
+    output: OutputArgs,
 
     #[command(flatten)]
-    output: OutputArgs,
+    source: SourceArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,6 +56,15 @@ impl AffectsArgs {
         } = self;
         let (graph, missing) = source.graph(Wanted::default()).await?;
         let policy = Names::of(&graph).object(&graph, &policy, &source.namespace)?;
+        if let Some(family) = Family::of_kind(&policy.group, &policy.kind) {
+            bail!(Hinted::new(
+                format!(
+                    "{policy} is an {} policy, and this command counts for attached policies only",
+                    family.as_str()
+                ),
+                "`polity explain KIND/NAME` lists the admission policies that act on an object"
+            ));
+        }
         if graph.kind(&policy.group, &policy.kind).is_none() {
             bail!(Hinted::new(
                 format!("{policy} is no policy of a known kind"),

@@ -1,4 +1,4 @@
-//! `polity analyze`: what is wrong with policies and references, and what a file would mend or break.
+//! `polity analyze`: what is wrong with policies and references, and what a file would fix or break.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,26 +6,32 @@ use std::path::PathBuf;
 use polity_attach::{Finding, Graph, ObjectRef, Severity, put_in_namespace};
 use serde::Serialize;
 
+use super::families::only_attached;
 use super::source::{SourceArgs, Wanted};
 use crate::exit::Exit;
 use crate::manifests::Manifests;
 use crate::output::{OutputArgs, Paint};
 
-/// Find policies that do not act, kinds that do not conform, and references that lead nowhere
+/// Find attached policies that do not act, and references that lead nowhere
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity analyze\n  polity analyze -m manifests/\n  polity analyze -f change.yaml -m manifests/\n\nExit code 1: something is wrong; with -f: the files bring something wrong with them."
-)]
+#[command(after_help = "Examples:
+  polity analyze
+  polity analyze -m manifests/
+  polity analyze -f change.yaml -m manifests/
+
+Exit codes: 0 nothing is wrong, 1 something is (with -f: the files bring it),
+2 error, 3 incomplete: something could not be read, or there are admission or
+configuration policies, which this command leaves out.")]
 pub struct AnalyzeArgs {
-    /// Files that would be applied: what they bring and what they mend
+    /// Files that would be applied: what they break and what they fix
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
-    source: SourceArgs,
+    output: OutputArgs,
 
     #[command(flatten)]
-    output: OutputArgs,
+    source: SourceArgs,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -44,7 +50,9 @@ impl AnalyzeArgs {
             source,
             output,
         } = self;
-        let loaded = source.load(Wanted::default()).await?;
+        let mut loaded = source.load(Wanted::default()).await?;
+        let left_out = only_attached(&Graph::of(loaded.objects.clone()));
+        loaded.missing.extend(left_out);
         let analysis = if files.is_empty() {
             Analysis {
                 introduced: Graph::of(loaded.objects).issues(),

@@ -144,7 +144,7 @@ async fn a_cluster_gives_the_answers_of_the_files_it_was_filled_from() {
     let setup = Setup::start().await;
     setup.create(&objects).await;
     let loaded = setup.load(Wanted::default()).await;
-    assert_eq!(loaded.missing, Vec::<String>::new());
+    assert_eq!(loaded.missing, Vec::new());
     let from_files = Graph::of(aged(&objects, &loaded.objects));
     let from_cluster = Graph::of(loaded.objects);
 
@@ -210,11 +210,7 @@ async fn an_object_is_read_whatever_its_kind_and_what_it_owns_on_demand() {
     let loaded = setup.load(owned).await;
     assert_eq!(named(&loaded.objects, "ReplicaSet"), ["web"]);
     let loaded = setup.load(Wanted::object("nonsense/web")).await;
-    assert_eq!(
-        loaded.missing,
-        Vec::<String>::new(),
-        "said when it is looked up"
-    );
+    assert_eq!(loaded.missing, Vec::new(), "said when it is looked up");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,7 +234,8 @@ async fn what_may_not_be_read_is_said_and_the_rest_is_shown() {
         .await;
     let source = setup.flags(&["--as", "dev"]);
     let loaded = source.load(Wanted::default()).await.unwrap();
-    let missing = loaded.missing.join("\n");
+    let missing: Vec<String> = loaded.missing.iter().map(ToString::to_string).collect();
+    let missing = missing.join("\n");
     assert!(
         missing.contains("TimeoutPolicy") && missing.contains("forbidden"),
         "{missing}"

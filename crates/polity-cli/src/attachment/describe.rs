@@ -6,6 +6,7 @@ use std::io::Write as _;
 use jiff::Timestamp;
 use polity_attach::{Graph, ObjectRef, Resultant};
 
+use super::families::only_attached;
 use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::age_of;
@@ -14,11 +15,14 @@ use crate::exit::Exit;
 /// The most rows of a list.
 const ROWS: usize = 10;
 
-/// Describe an object: its routes or backends, the policies on it, what results, what is wrong
+/// Describe an object: its routes or backends, its policies, and what results
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity describe httproute web -n shop\n  polity describe gateway/edge -n infra -m manifests/"
-)]
+#[command(after_help = "Examples:
+  polity describe httproute web -n shop
+  polity describe gateway/edge -n infra -m manifests/
+
+Exit codes: 0 complete, 2 error, 3 incomplete: something could not be read, or
+there are admission or configuration policies, which this command leaves out.")]
 pub struct DescribeArgs {
     /// The type, or TYPE/NAME
     #[arg(value_name = "TYPE")]
@@ -37,7 +41,8 @@ impl DescribeArgs {
             Some(name) => format!("{kind}/{name}"),
             None => kind,
         };
-        let (graph, missing) = source.graph(Wanted::object(&text)).await?;
+        let (graph, mut missing) = source.graph(Wanted::object(&text)).await?;
+        missing.extend(only_attached(&graph));
         let object = Names::of(&graph).object(&graph, &text, &source.namespace)?;
         std::io::stdout()
             .lock()

@@ -3,17 +3,22 @@
 use anyhow::bail;
 use polity_attach::Resultant;
 
+use super::families::only_attached;
 use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::{row, short};
 use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, Paint, columns};
 
-/// Show the policy that holds for an object, and where every field of it comes from
+/// Show the settings that attached policies give an object, and their sources
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity effective httproute/web -n shop\n  polity effective service/cart -m manifests/ -o yaml\n  polity effective httproute/web --context Gateway/infra/edge#https\n\nExit code 3: something could not be read, so there may be more."
-)]
+#[command(after_help = "Examples:
+  polity effective httproute/web -n shop
+  polity effective service/cart -m manifests/ -o yaml
+  polity effective httproute/web --through Gateway/infra/edge#https
+
+Exit codes: 0 complete, 2 error, 3 incomplete: something could not be read, or
+there are admission or configuration policies, which this command leaves out.")]
 pub struct EffectiveArgs {
     /// The object: its kind, plural or short name (with .group where that is not clear), and its name
     #[arg(value_name = "KIND/NAME")]
@@ -21,43 +26,44 @@ pub struct EffectiveArgs {
 
     /// Only paths over this object, such as Gateway/NAMESPACE/NAME#LISTENER
     #[arg(long, value_name = "KIND/NS/NAME#SECTION")]
-    context: Option<String>,
-
-    #[command(flatten)]
-    source: SourceArgs,
+    through: Option<String>,
 
     #[command(flatten)]
     output: OutputArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 impl EffectiveArgs {
     pub async fn run(self) -> anyhow::Result<Exit> {
         let Self {
             object,
-            context,
+            through,
             source,
             output,
         } = self;
-        let (graph, missing) = source.graph(Wanted::object(&object)).await?;
+        let (graph, mut missing) = source.graph(Wanted::object(&object)).await?;
+        missing.extend(only_attached(&graph));
         let names = Names::of(&graph);
         let object = names.object(&graph, &object, &source.namespace)?;
-        let through = context
+        let over = through
             .as_deref()
             .map(|text| names.through(&graph, text, &source.namespace))
             .transpose()?;
-        let resultants = graph.effective(&object, through.as_ref());
-        if let Some(context) = context
+        let resultants = graph.effective(&object, over.as_ref());
+        if let Some(through) = through
             && resultants.is_empty()
             && !graph.effective(&object, None).is_empty()
         {
             bail!(Hinted::new(
-                format!("no path to {object} leads over {context}"),
-                "leave out --context to see all paths"
+                format!("no path to {object} leads over {through}"),
+                "leave out --through to see all paths"
             ));
         }
         output.print(&resultants, |resultants| {
             if resultants.is_empty() {
-                format!("no policy acts on {object}")
+                format!("no attached policy acts on {object}")
             } else {
                 let parts: Vec<String> = resultants
                     .iter()

@@ -9,6 +9,8 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use polity_attach::{Explanation, Graph, ObjectRef, Severity, put_in_namespace};
 
+use super::admission::{self, Subject};
+use super::families::{Family, Missing};
 use super::impact::keep_identity;
 use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
@@ -17,20 +19,23 @@ use crate::manifests::Manifests;
 use crate::output::Paint;
 pub(super) use table::{Columns, table};
 
-/// Explain which policies act on an object, to what effect, and what every field was decided by
+/// Explain which policies act on an object, why, and to what effect
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity explain httproute/web -n shop
   polity explain service/cart --field timeout -m manifests/
-  polity explain -f new-route.yaml                     an object that is not stored yet
+  polity explain -f new-route.yaml             an object that is not stored yet
   polity explain httproute/web --policy timeoutpolicy/strict
-  polity explain deployment/web --owned                with its ReplicaSets and Pods
+  polity explain deployment/web --owned        with its ReplicaSets and Pods
   polity explain gateway/edge -n infra -o dot | dot -Tsvg > edge.svg
 
-Attached policies are explained; admission and configuration policies are not yet, nor is what only they need: what an
-operation, a user or a fresh evaluation would change. --as decides what can be read, as for kubectl.
+Attached and admission policies are explained: of the latter their rules and
+selectors, not their match conditions. Configuration policies are not yet; when
+there are any, the answer is incomplete. --as decides what can be read, as for
+kubectl.
 
-Exit code 1: with --fail-on, there is a finding of that severity. 3: something could not be read, so there may be more.")]
+Exit codes: 0 complete, 1 with --fail-on: there is a finding of that severity,
+2 error, 3 incomplete: the answer names what is missing.")]
 pub struct ExplainArgs {
     /// The object: its kind, plural or short name (with .group where that is not clear), and its name
     #[arg(value_name = "KIND/NAME", required_unless_present = "file")]
@@ -54,7 +59,7 @@ pub struct ExplainArgs {
         value_name = "FAMILY",
         value_delimiter = ',',
         value_enum,
-        default_values = ["attachment"]
+        default_values = ["admission", "configuration", "attachment"]
     )]
     family: Vec<Family>,
 
@@ -70,20 +75,12 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "SEVERITY", value_enum)]
     fail_on: Option<FailOn>,
 
-    #[command(flatten)]
-    source: SourceArgs,
-
     /// How the answer is printed
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: ExplainFormat,
-}
 
-/// The families of policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Family {
-    Admission,
-    Configuration,
-    Attachment,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// The severities that can be asked for.
@@ -146,22 +143,43 @@ impl ExplainArgs {
         let policy = policy
             .map(|text| names.object(&graph, &text, &source.namespace))
             .transpose()?;
-        let mut explanation = explained(&graph, &object, policy.as_ref(), field.as_deref(), now)?;
+        let of_admission = policy.as_ref().is_some_and(|policy| {
+            Family::of_kind(&policy.group, &policy.kind) == Some(Family::Admission)
+        });
+        let attached = policy.as_ref().filter(|_| !of_admission);
+        let mut explanation = explained(&graph, &object, attached, field.as_deref(), now)?;
         let is_new = |(new, stored): &(ObjectRef, bool)| *new == object && !stored;
         explanation.object.stored &= !incoming.iter().any(is_new);
-        if !family.contains(&Family::Attachment) {
+        if !family.contains(&Family::Attachment) || of_admission {
             explanation.policies.clear();
             explanation.resultants.clear();
+        }
+        // Fields are settings, which only attached policies give.
+        if family.contains(&Family::Admission) && field.is_none() && attached.is_none() {
+            let is_live = !source.manifests.given();
+            let subject = Subject::new(&graph, &object, is_live);
+            let mut entries = subject.map_or_else(Vec::new, |it| admission::entries(&graph, &it));
+            entries.retain(|entry| {
+                let mut asked = policy.iter();
+                asked.all(|policy| entry.reference.object == *policy)
+            });
+            explanation.policies.splice(0..0, entries);
         }
         if owned {
             explanation.owned = Some(graph.owned(&object));
         }
-        explanation.missing = missing(&unread, &family);
+        let family = match &policy {
+            Some(policy) => {
+                vec![Family::of_kind(&policy.group, &policy.kind).unwrap_or(Family::Attachment)]
+            }
+            None => family,
+        };
+        explanation.missing = missing(unread, &family, &graph)?;
         explanation.complete = explanation.missing.is_empty();
         if !all && field.is_none() && policy.is_none() {
             explanation
                 .policies
-                .retain(|policy| policy.acts == "yes" || !policy.settings.is_empty());
+                .retain(|policy| policy.acts != "no" || !policy.settings.is_empty());
         }
         let columns = match (&field, output) {
             (Some(_), _) => Columns::FieldsOnly,
@@ -239,22 +257,21 @@ fn explained(
     explanation.with_context(|| format!("{object} is not found or not readable"))
 }
 
-/// What the answer does not say: kinds that could not be read, families that are not explained.
-fn missing(unread: &[String], families: &[Family]) -> Vec<serde_json::Value> {
+/// What the answer does not cover: kinds that could not be read, families that are not explained.
+fn missing(
+    unread: Vec<Missing>,
+    families: &[Family],
+    graph: &Graph,
+) -> anyhow::Result<Vec<serde_json::Value>> {
+    let asked = families.contains(&Family::Configuration);
+    let left_out = asked
+        .then(|| Family::Configuration.left_out(graph))
+        .flatten();
     let unread = unread
-        .iter()
-        .map(|what| serde_json::json!({"family": "attachment", "what": what}));
-    let absent = [
-        (Family::Admission, "admission"),
-        (Family::Configuration, "configuration"),
-    ]
-    .into_iter()
-    .filter(|(family, _)| families.contains(family))
-    .map(|(_, name)| {
-        serde_json::json!({"family": name, "what": format!("{name} policies"),
-                           "why": "this command does not explain them yet"})
-    });
-    unread.chain(absent).collect()
+        .into_iter()
+        .filter(|missing| families.contains(&missing.family));
+    let missing = unread.chain(left_out).map(serde_json::to_value);
+    Ok(missing.collect::<Result<_, _>>()?)
 }
 
 fn written(

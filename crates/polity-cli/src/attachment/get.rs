@@ -6,17 +6,25 @@ use polity_attach::{Class, GATEWAY_GROUP, Graph, ObjectRef, ROUTES};
 use polity_core::selector::LabelSelector;
 use serde_json::Value;
 
+use super::families::Family;
 use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::{age_of, condition, row};
 use crate::exit::{Exit, Hinted};
 use crate::output::columns;
 
-/// List policies, policy kinds, Gateways, routes, Services and Namespaces with what policies do there
+/// List policies, policy kinds, Gateways, routes, Services and Namespaces
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity get policies -A\n  polity get policycrds\n  polity get gateways,httproutes -n shop -o wide\n  polity get httproute web -o yaml -m manifests/"
-)]
+#[command(after_help = "Examples:
+  polity get policies -A
+  polity get policycrds
+  polity get gateways,httproutes -n shop -o wide
+  polity get httproute web -o yaml -m manifests/
+
+`policies` lists policies of all families; the column POLICIES of other types
+counts attached ones only.
+
+Exit codes: 0 complete, 2 error, 3 incomplete: something could not be read.")]
 pub struct GetArgs {
     /// What to list: policies, policycrds, gatewayclasses, gateways, httproutes and other routes, services, namespaces; several with commas, or TYPE/NAME
     #[arg(value_name = "TYPE[,TYPE]")]
@@ -167,7 +175,7 @@ impl Listing<'_> {
         Ok(all
             .filter(|(object, value)| match &wanted {
                 Some((group, kind)) => object.group == *group && object.kind == *kind,
-                None if policies => self.graph.kind(&object.group, &object.kind).is_some(),
+                None if policies => is_policy(self.graph, object),
                 None => self.policy_kind(object, value).is_some(),
             })
             .filter(|(object, value)| self.is_wanted(object, value))
@@ -256,6 +264,9 @@ impl Listing<'_> {
     }
 
     fn policy_row(&self, object: &ObjectRef, value: &Value) -> Vec<String> {
+        if let Some(family) = Family::of_kind(&object.group, &object.kind) {
+            return family_row(family, object, value, self.now);
+        }
         let targets = self.graph.targets(object);
         let mut shown: Vec<String> = targets
             .iter()
@@ -395,6 +406,47 @@ impl Listing<'_> {
         }
         routes.len().to_string()
     }
+}
+
+fn is_policy(graph: &Graph, object: &ObjectRef) -> bool {
+    let is_attached = graph.kind(&object.group, &object.kind).is_some();
+    is_attached || Family::of_kind(&object.group, &object.kind).is_some()
+}
+
+/// An admission or configuration policy: what it selects, and whether it is in force.
+fn family_row(family: Family, object: &ObjectRef, value: &Value, now: Timestamp) -> Vec<String> {
+    let status = &value["status"];
+    let (type_, accepted) = match family {
+        Family::Admission => {
+            let is_served = status["servingGeneration"].is_i64();
+            let is_failed = status["phase"] == "Failed";
+            let accepted = match (is_failed, is_served) {
+                (true, _) => "False",
+                (false, true) => "True",
+                (false, false) => "Unknown",
+            };
+            ("Admission", accepted)
+        }
+        Family::Configuration | Family::Attachment => ("Configuration", "Unknown"),
+    };
+    let rules = value["spec"]["rules"].as_array().into_iter().flatten();
+    let mut targets: Vec<&str> = rules
+        .flat_map(|rule| rule["resources"].as_array().into_iter().flatten())
+        .filter_map(Value::as_str)
+        .collect();
+    let n_targets = targets.len();
+    targets.truncate(2);
+    if n_targets > 2 {
+        targets.push("...");
+    }
+    vec![
+        object.name.clone(),
+        object.kind_and_group(),
+        targets.join(", "),
+        type_.to_owned(),
+        accepted.to_owned(),
+        age_of(value, now),
+    ]
 }
 
 fn class(class: Class) -> &'static str {

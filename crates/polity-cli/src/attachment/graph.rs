@@ -2,15 +2,20 @@
 
 use std::io::Write as _;
 
+use super::families::only_attached;
 use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use crate::exit::Exit;
 
-/// Draw objects and the policies on them
+/// Draw objects and the policies attached to them
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity graph -o dot | dot -Tsvg > policies.svg\n  polity graph -o mermaid --only shop\n  polity graph --object service/cart -n shop -m manifests/"
-)]
+#[command(after_help = "Examples:
+  polity graph -o dot | dot -Tsvg > policies.svg
+  polity graph -o mermaid --only shop
+  polity graph --object service/cart -n shop -m manifests/
+
+Exit codes: 0 complete, 2 error, 3 incomplete: something could not be read, or
+there are admission or configuration policies, which are not drawn.")]
 pub struct GraphArgs {
     /// Only objects of this namespace, and cluster-scoped ones they hang on
     #[arg(long, value_name = "NAMESPACE")]
@@ -49,7 +54,8 @@ impl GraphArgs {
         } = self;
         let wanted = object.as_deref();
         let wanted = wanted.map_or_else(Wanted::default, Wanted::object);
-        let (graph, missing) = source.graph(wanted).await?;
+        let (graph, mut missing) = source.graph(wanted).await?;
+        missing.extend(only_attached(&graph));
         let names = Names::of(&graph);
         let around = object
             .map(|text| names.object(&graph, &text, &source.namespace))

@@ -6,6 +6,7 @@ use anyhow::bail;
 use polity_attach::{FieldChange, Graph, Impact, ObjectRef, put_in_namespace};
 use serde::Serialize;
 
+use super::families::{self, Family, Missing};
 use super::names::Names;
 use super::source::{SourceArgs, Wanted};
 use super::text::{row, short};
@@ -18,9 +19,16 @@ const SHOWN: usize = 10;
 
 /// Show what a change of policies, or of the objects they act on, would change
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  polity impact -f new-timeouts.yaml\n  polity impact --delete retrypolicy/all -n baker\n  polity impact -f change.yaml -m manifests/ -o json\n\nNothing is written: the change is made in memory only.\n\nExit code 1: something changes."
-)]
+#[command(after_help = "Examples:
+  polity impact -f new-timeouts.yaml
+  polity impact --delete retrypolicy/all -n baker
+  polity impact -f change.yaml -m manifests/ -o json
+
+Nothing is written: the change is made in memory only.
+
+Exit codes: 0 nothing changes, 1 something does, 2 error, 3 incomplete:
+something could not be read, or the change holds admission or configuration
+policies, whose impact is not computed.")]
 pub struct ImpactArgs {
     /// Files and directories that would be applied; `-` is standard input
     #[arg(
@@ -40,10 +48,10 @@ pub struct ImpactArgs {
     list: bool,
 
     #[command(flatten)]
-    source: SourceArgs,
+    output: OutputArgs,
 
     #[command(flatten)]
-    output: OutputArgs,
+    source: SourceArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,7 +65,7 @@ pub(super) struct Answer {
     pub(super) impact: Impact,
     /// Objects that are not listed.
     more_objects: usize,
-    missing: Vec<String>,
+    missing: Vec<Missing>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,9 +101,12 @@ impl ImpactArgs {
         for text in &delete {
             deleted.push(names.object(&before, text, &source.namespace)?);
         }
+        let left_out = left_out(&applied, &deleted);
+        families::tell(&left_out);
         let mut answer = compare(before, loaded.objects, applied, deleted, list)?;
         let changes = !answer.impact.is_empty();
         answer.missing = loaded.missing;
+        answer.missing.extend(left_out);
         let incomplete = !answer.missing.is_empty();
         output.print(&answer, table)?;
         Ok(match (changes, incomplete) {
@@ -104,6 +115,21 @@ impl ImpactArgs {
             (false, false) => Exit::Fine,
         })
     }
+}
+
+/// The policies of a change whose effect is not computed.
+fn left_out(applied: &[serde_json::Value], deleted: &[ObjectRef]) -> Vec<Missing> {
+    let applied = applied.iter().filter_map(ObjectRef::of);
+    let changed = applied.chain(deleted.iter().cloned());
+    let missing = changed.filter_map(|object| {
+        let family = Family::of_kind(&object.group, &object.kind)?;
+        Some(Missing {
+            family,
+            what: object.to_string(),
+            why: format!("the impact of {} policies is not computed", family.as_str()),
+        })
+    });
+    missing.collect()
 }
 
 /// A file knows no creation time: what exists keeps its age, what does not is the newest.

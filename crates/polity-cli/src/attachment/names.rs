@@ -167,7 +167,7 @@ impl Names {
         Ok((object, section))
     }
 
-    /// `--context Gateway/NS/NAME#LISTENER`.
+    /// `--through Gateway/NS/NAME#LISTENER`.
     pub(super) fn through(
         &self,
         graph: &Graph,

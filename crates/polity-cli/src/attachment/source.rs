@@ -1,15 +1,15 @@
 //! Where the objects come from: `-m` files, or the cluster of the kubeconfig, read-only.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use anyhow::Context as _;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use polity_attach::{GATEWAY_GROUP, Graph, ROUTES, put_in_namespace};
 use polity_runtime::args::ClientArgs;
-use polity_runtime::env;
+use polity_runtime::client::describe;
 use serde_json::Value;
 
+use super::families::{self, Family, Missing};
 use super::names::Names;
 use crate::exit::Exit;
 use crate::manifests::ManifestArgs;
@@ -28,29 +28,15 @@ pub(super) struct SourceArgs {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub(super) namespace: String,
 
-    /// The kubeconfig file
-    #[arg(long, env = env::KUBECONFIG, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// The kubeconfig context to use instead of the current one
-    // Not `--context`: that is the context of a policy here.
-    #[arg(long, env = env::CONTEXT, value_name = "NAME")]
-    kube_context: Option<String>,
-
-    /// Act as this user
-    #[arg(long = "as", env = env::AS, value_name = "USER")]
-    as_user: Option<String>,
-
-    /// Act as a member of this group; can be given more than once
-    #[arg(long = "as-group", env = env::AS_GROUP, value_name = "GROUP", value_delimiter = ',', requires = "as_user")]
-    as_group: Vec<String>,
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
 }
 
 /// What was read.
 pub(super) struct Loaded {
     pub(super) objects: Vec<Value>,
     /// What could not be read, and why.
-    pub(super) missing: Vec<String>,
+    pub(super) missing: Vec<Missing>,
 }
 
 /// What is read of a cluster beside policies and what they target.
@@ -79,7 +65,7 @@ impl<'a> Wanted<'a> {
 const OWNED: [(&str, &str); 3] = [("apps", "ReplicaSet"), ("batch", "Job"), ("", "Pod")];
 
 impl SourceArgs {
-    /// Reads everything, and says on stderr what could not be read.
+    /// Reads everything, and prints to stderr what could not be read.
     pub(super) async fn load(&self, wanted: Wanted<'_>) -> anyhow::Result<Loaded> {
         let loaded = if self.manifests.given() {
             let manifests = self.manifests.load()?;
@@ -94,27 +80,15 @@ impl SourceArgs {
                 missing: Vec::new(),
             }
         } else {
-            let client = polity_runtime::client::connect(&self.client()).await?;
+            let client = crate::connect(&self.client).await?;
             from_cluster(client, wanted).await?
         };
-        let paint = Paint::for_stderr();
-        for missing in &loaded.missing {
-            eprintln!("{} {missing}", paint.warn("incomplete:"));
-        }
+        families::tell(&loaded.missing);
         Ok(loaded)
     }
 
-    fn client(&self) -> ClientArgs {
-        ClientArgs {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.kube_context.clone(),
-            as_user: self.as_user.clone(),
-            as_group: self.as_group.clone(),
-        }
-    }
-
     /// The graph of everything, with what is worth saying about it on stderr.
-    pub(super) async fn graph(&self, wanted: Wanted<'_>) -> anyhow::Result<(Graph, Vec<String>)> {
+    pub(super) async fn graph(&self, wanted: Wanted<'_>) -> anyhow::Result<(Graph, Vec<Missing>)> {
         let Loaded { objects, missing } = self.load(wanted).await?;
         let graph = Graph::of(objects);
         tell_errors(&graph);
@@ -181,6 +155,9 @@ pub(super) async fn from_cluster(
         .await?;
     reader.list("", "Namespace").await?;
     reader.list("", "Service").await?;
+    for (_, group, kind) in Family::KINDS {
+        reader.list(group, kind).await?;
+    }
     for (group, kind) in targeted(&reader.loaded.objects)
         .into_iter()
         .chain(in_hierarchies(&reader.loaded.objects))
@@ -222,9 +199,11 @@ impl Reader {
                 Ok(page) => page,
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
                 Err(error) => {
-                    self.loaded.missing.push(format!(
-                        "{kind} of group {group:?} cannot be listed: {error}"
-                    ));
+                    self.loaded.missing.push(Missing {
+                        family: Family::of_kind(group, kind).unwrap_or(Family::Attachment),
+                        what: format!("{kind} of group {group:?} cannot be listed"),
+                        why: describe(&error).message,
+                    });
                     return Ok(());
                 }
             };
@@ -252,7 +231,7 @@ impl Reader {
             None => (text.to_lowercase(), None),
         };
         let served = self.client.list_api_groups().await;
-        let served = served.context("the cluster does not say what it serves")?;
+        let served = served.context("asking the cluster for its kinds")?;
         let groups: Vec<String> = served.groups.into_iter().map(|group| group.name).collect();
         for candidate in [String::new()].into_iter().chain(groups) {
             if group.is_some_and(|group| group != candidate) {
@@ -283,7 +262,7 @@ impl Reader {
             let found = match kube::discovery::group(&self.client, group).await {
                 Ok(found) => Some(found),
                 Err(kube::Error::Discovery(_)) => None,
-                Err(error) => return Err(error).context("the cluster does not say what it serves"),
+                Err(error) => return Err(error).context("asking the cluster for its kinds"),
             };
             self.groups.insert(group.to_owned(), found);
         }

@@ -422,6 +422,25 @@ async fn explained(words: &str) -> anyhow::Result<(String, Exit)> {
     args.answer(now()).await
 }
 
+/// Two admission policies, of which one is about Services, and a configuration policy.
+const OTHER_FAMILIES: &str = "
+apiVersion: policies.kubewarden.io/v1
+kind: ClusterAdmissionPolicy
+metadata: {name: services}
+spec:
+  rules: [{apiGroups: [''], apiVersions: [v1], resources: [services], operations: [CREATE]}]
+---
+apiVersion: policies.kubewarden.io/v1
+kind: ClusterAdmissionPolicy
+metadata: {name: pods}
+spec:
+  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+---
+apiVersion: policy.open-cluster-management.io/v1
+kind: ConfigurationPolicy
+metadata: {name: c, namespace: shop}
+";
+
 #[tokio::test]
 async fn explain_takes_an_object_that_is_not_stored_and_says_what_it_leaves_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -429,6 +448,9 @@ async fn explain_takes_an_object_that_is_not_stored_and_says_what_it_leaves_out(
     let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: new}\nspec:\n  parentRefs: [{name: edge, namespace: infra}]\n";
     std::fs::write(&file, route).unwrap();
     let path = file.display().to_string();
+    let others = folder.path().join("others.yaml");
+    std::fs::write(&others, OTHER_FAMILIES).unwrap();
+    let path_of_others = others.display().to_string();
     let fine = |part| Ok((part, Exit::Fine));
     for (words, expected) in [
         (format!("-f {path} -n shop"), fine("shop/new")),
@@ -452,12 +474,25 @@ async fn explain_takes_an_object_that_is_not_stored_and_says_what_it_leaves_out(
             fine("4 policies act"),
         ),
         (
-            "service/cart -n shop --family admission,attachment".to_owned(),
-            Ok(("missing: admission policies", Exit::Incomplete)),
+            format!("service/cart -n shop -m {path_of_others}"),
+            Ok((
+                "missing: 1 configuration policy: this command does not look at them",
+                Exit::Incomplete,
+            )),
         ),
         (
-            "service/cart -n shop --family admission -o json".to_owned(),
-            Ok(("does not explain them yet", Exit::Incomplete)),
+            format!("service/cart -n shop -m {path_of_others} --family attachment"),
+            fine("4 policies act"),
+        ),
+        (
+            format!("service/cart -n shop -m {path_of_others} --family admission,attachment"),
+            fine("ClusterAdmissionPolicy.policies.kubewarden.io services"),
+        ),
+        (
+            format!(
+                "service/cart -n shop -m {path_of_others} --policy clusteradmissionpolicy/pods -o json"
+            ),
+            fine("no rule names services"),
         ),
         (
             "service/cart -n shop --policy service/cart".to_owned(),

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use polity_core::{GroupVersion, yaml_out};
 use polity_runtime::args::ClientArgs;
+use polity_runtime::client::describe;
 use serde_json::{Value, json};
 
 use super::kinds::NAMESPACE_SCOPE;
@@ -47,7 +48,10 @@ pub(super) async fn mappings_of(client: &kube::Client) -> anyhow::Result<String>
             match client.list_api_group_resources(&group_version).await {
                 Ok(list) => resources.push(list),
                 // An aggregated API that is down must not hide all others.
-                Err(error) => eprintln!("warning: {group_version} is left out: {error}"),
+                Err(error) => {
+                    let reason = describe(&error).message;
+                    eprintln!("warning: {group_version} is left out: {reason}");
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ use polity_comply::{Cluster, DryRun, Kind, ReadError};
 use polity_core::selector::LabelSelector;
 use polity_core::{GroupVersionKind, ObjectKey};
 use polity_runtime::args::ClientArgs;
+use polity_runtime::client::describe;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -64,7 +65,7 @@ impl LiveCluster {
             })),
             Err(kube::Error::Discovery(_)) => Ok(None),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(ReadError(error.to_string())),
+            Err(error) => Err(ReadError(describe(&error).message)),
         }
     }
 
@@ -108,7 +109,7 @@ impl From<kube::Error> for Refusal {
                 code: status.code,
                 message: status.message.clone(),
             },
-            other => Self::other(other.to_string()),
+            other => Self::other(describe(&other).message),
         }
     }
 }

@@ -110,7 +110,7 @@ impl Known {
     fn stored(&self, gvk: &GroupVersionKind, object: &Value) -> (Value, Vec<String>) {
         let mut object = object.clone();
         let (Self::BuiltIn(schema) | Self::Custom(schema)) = self;
-        let unknown = schema::prune(schema, &mut object);
+        let unknown = schema::prune(schema, &mut object).to_vec();
         match self {
             Self::BuiltIn(schema) => {
                 apply_defaults(gvk, &mut object);

@@ -15,7 +15,7 @@ use crate::output::{OutputArgs, Paint};
 /// Show every cluster with its fate: chosen, with its scores and group, or dropped, and by what
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity placement explain web -m fleet/\n  polity placement explain web -n team-a -m fleet/ --reschedule\n  polity placement explain web -m fleet/ -o yaml    with the decisions to write\n\nDecisions of the placement among the files are taken as they are; a cluster that a scheduler would treat otherwise is marked. With --reschedule the placement decides anew.\n\nExit code 1: the placement makes no sense or is not satisfied."
+    after_help = "Examples:\n  polity placement explain web -m fleet/\n  polity placement explain web -n team-a -m fleet/ --reschedule\n  polity placement explain web -m fleet/ -o yaml    with the decisions to write\n\nDecisions of the placement among the files are taken as they are; a cluster\nthat a scheduler would treat otherwise is marked. With --reschedule the\nplacement decides again.\n\nExit codes: 0 satisfied, 1 the placement is invalid or not satisfied, 2 error."
 )]
 pub(super) struct ExplainArgs {
     /// The placement

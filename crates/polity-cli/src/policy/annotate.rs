@@ -15,10 +15,12 @@ use crate::exit::Exit;
 /// Write metadata into a module
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  polity policy annotate target/wasm32-wasip1/release/mine.wasm -m metadata.yml -u README.md -o mine.wasm
+  polity policy annotate target/wasm32-wasip1/release/mine.wasm \\
+      -m metadata.yml -u README.md -o mine.wasm
 
-The metadata says what the policy wants to see (rules), whether it changes objects (mutating), what kind of guest it
-is, and whatever else servers and catalogues want to know. The protocol is asked of the module itself.")]
+The metadata holds the requests that the policy is for (rules), whether it
+changes objects (mutating), the kind of guest, and annotations for servers and
+catalogues. The protocol is read from the module itself.")]
 pub(super) struct AnnotateArgs {
     /// The module, as the compiler made it
     #[arg(value_name = "FILE")]

@@ -17,8 +17,9 @@ use crate::output::{OutputArgs, columns};
   polity policy bench ./policy.wasm -r request.json --settings-json '{}'
   polity policy bench policies.yml -r request.json --num-samples 10000 -o json
 
-One evaluation after the other, on one thread, each in a fresh instance, as a server does it. Host calls are
-answered from caches after the first; play a recording back to leave them out.")]
+One evaluation after the other, on one thread, each in a fresh instance, as a
+server does it. Host calls are answered from caches after the first; play a
+recording back to leave them out.")]
 pub(super) struct BenchArgs {
     #[command(flatten)]
     judge: JudgeArgs,

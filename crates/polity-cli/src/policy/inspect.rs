@@ -16,7 +16,7 @@ const ANNOTATIONS: &str = "io.kubewarden.policy.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity policy inspect ./policy.wasm
-  polity policy inspect ghcr.io/kubewarden/policies/pod-privileged:v1.0.0 -o yaml
+  polity policy inspect ghcr.io/kubewarden/policies/pod-privileged:v1 -o yaml
 
 JSON and YAML are the module's metadata, as it carries it.")]
 pub(super) struct InspectArgs {

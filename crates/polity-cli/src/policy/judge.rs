@@ -16,12 +16,14 @@ use polity_host::{
 };
 use polity_runtime::Clock;
 use polity_runtime::args::ClientArgs;
+use polity_runtime::client::ConnectError;
 
 use super::progress;
 use super::request::Request;
 use super::sources::SourceArgs;
 use super::subject::{self, Subject};
 use super::verification::VerificationArgs;
+use crate::exit::{Hinted, in_words};
 
 /// What is run, on what, and with which rights.
 #[derive(Debug, clap::Args)]
@@ -347,22 +349,25 @@ fn grant(
 
 /// The cluster that the policy may ask about. Without one, questions about it are answered by an error.
 async fn cluster(client: &ClientArgs, is_needed: bool) -> anyhow::Result<Option<Cluster>> {
-    let connected = polity_runtime::client::connect(client).await;
-    match connected {
-        Ok(client) => {
-            let limits = ClusterLimits::default();
-            Ok(Some(Cluster::new(client, limits, Clock::system())))
+    let client = if is_needed {
+        crate::connect(client).await.map_err(with_replay_hint)?
+    } else {
+        match polity_runtime::client::connect(client).await {
+            Ok(client) => client,
+            Err(_) => return Ok(None),
         }
-        Err(error) if is_needed => {
-            let hint = format!(
-                "{}; or play a recording back with --replay-host-capabilities-interactions",
-                error.hint()
-            );
-            let error = anyhow::Error::new(error);
-            Err(crate::exit::Hinted::new(format!("{error:#}"), hint).into())
-        }
-        Err(_) => Ok(None),
-    }
+    };
+    let limits = ClusterLimits::default();
+    Ok(Some(Cluster::new(client, limits, Clock::system())))
+}
+
+fn with_replay_hint(error: anyhow::Error) -> anyhow::Error {
+    let hint = error
+        .downcast_ref::<ConnectError>()
+        .map_or("pass --kubeconfig FILE", ConnectError::hint);
+    let hint =
+        format!("{hint}; or play a recording back with --replay-host-capabilities-interactions");
+    Hinted::new(in_words(&error), hint).into()
 }
 
 /// Asks every guest whether its settings are good, on a thread that may block.

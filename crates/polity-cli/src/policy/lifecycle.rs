@@ -19,6 +19,8 @@ mod view;
 mod wait;
 
 pub(super) use history::HistoryArgs;
+pub(crate) use kind::PolicyKind;
+pub(crate) use policy::Policy;
 pub(super) use rollback::RollbackArgs;
 pub(super) use status::StatusArgs;
 pub(super) use wait::WaitArgs;
@@ -26,6 +28,6 @@ pub(super) use wait::WaitArgs;
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
-mod guide_tests;
+mod output_tests;
 #[cfg(test)]
 mod tests;

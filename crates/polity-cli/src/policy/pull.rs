@@ -17,7 +17,8 @@ use crate::exit::Exit;
   polity policy pull ghcr.io/kubewarden/policies/pod-privileged:v1.0.0
   polity policy pull https://example.com/policy.wasm -o policy.wasm
 
-The server is always asked, so a tag that moved is followed. Prints the SHA-256 of the module.")]
+The server is always asked, so a tag that moved is followed. Prints the SHA-256
+of the module.")]
 pub(super) struct PullArgs {
     /// registry://host/name:tag (the scheme may be left out), https://, http:// or file://
     #[arg(value_name = "URI")]

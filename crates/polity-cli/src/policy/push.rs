@@ -15,9 +15,11 @@ use crate::exit::{Exit, Hinted};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity policy push ./policy.wasm registry.example.com/policies/mine:v1
-  polity policy push ./policy.wasm localhost:5000/mine:v1 --sources-path sources.yml -o json
+  polity policy push ./policy.wasm localhost:5000/mine:v1 \\
+      --sources-path sources.yml -o json
 
-Annotations of the module's metadata that fit on one line become annotations of the manifest.")]
+Annotations of the module's metadata that fit on one line become annotations of
+the manifest.")]
 pub(super) struct PushArgs {
     /// A file, a reference, or the beginning of the SHA-256 of a module in the store
     #[arg(value_name = "MODULE")]

@@ -15,9 +15,10 @@ use crate::output::{Format, Paint};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # A module and a request
-  polity policy run ./policy.wasm -r request.json --settings-json '{\"exempt\": [\"edge\"]}'
+  polity policy run ./policy.wasm -r request.json \\
+      --settings-json '{\"exempt\": [\"edge\"]}'
 
-  # A policy that reads the cluster: record what it reads, then run it where there is none
+  # A policy that reads the cluster: record what it reads, run it without one
   polity policy run ./policy.wasm -r request.json --allow-context-aware \\
       --record-host-capabilities-interactions talk.yml
   polity policy run ./policy.wasm -r request.json --allow-context-aware \\
@@ -26,8 +27,9 @@ use crate::output::{Format, Paint};
   # All policies of a file, a group among them
   polity policy run policies.yml -r request.json -o table
 
-Prints an AdmissionResponse, one a line for each policy. Ends with 0 when all accept and 1 when one refuses;
-called as `kwctl`, with 0 either way.")]
+Prints an AdmissionResponse, one a line for each policy.
+
+Exit codes: 0 all accept, 1 one refuses (0 when called as `kwctl`), 2 error.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     judge: JudgeArgs,

@@ -15,13 +15,14 @@ use crate::output::Paint;
 /// Show what policies say: reports of both API groups as one table
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  polity report view                                  of the cluster of the kubeconfig
-  polity report view -m reports/ --by policy          of files, counted by policy
+  polity report view
+  polity report view -m reports/ --by policy         of files, by policy
   polity report view -n shop --result fail,error --list
-  polity report view -o html > reports.html           one page, to read, to print, to send
-  polity report view -m . -o sarif > reports.sarif    for editors and code hosts
+  polity report view -o html > reports.html          one page for a browser
+  polity report view -m . -o sarif > reports.sarif   for editors, code hosts
 
-Exit code 1: some result that is shown is fail, warn or error, or a report cannot be read.")]
+Exit codes: 0 nothing is wrong, 1 a result that is shown is fail, warn or
+error, or a report cannot be read, 2 error.")]
 pub(super) struct ViewArgs {
     #[command(flatten)]
     manifests: ManifestArgs,
@@ -93,7 +94,7 @@ impl ViewArgs {
         let gathered = if manifests.given() {
             from_files(&Manifests::load(&manifests.manifests)?)
         } else {
-            let client = polity_runtime::client::connect(&client).await?;
+            let client = crate::connect(&client).await?;
             from_cluster(&client, &filter.namespaces).await?
         };
         let paint = Paint::for_stderr();

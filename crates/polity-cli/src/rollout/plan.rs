@@ -17,7 +17,7 @@ use crate::output::{OutputArgs, Paint, columns};
 /// Show the next step of a rollout: who gets the policy now, who waits for whom, who soaks or timed out
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity rollout plan limits -m policies/\n  polity rollout plan limits -n policies -m policies/ --at 2026-11-15T10:05:00Z\n  kubectl get policies,placementbindings,placements,placementdecisions -A -o yaml | polity rollout plan limits -m -\n\nReplicas and PlacementDecisions among the files are taken as they are; without decisions the placement is scheduled over the ManagedClusters among the files.\n\nExit code 1: the rollout has failed or its strategy is refused."
+    after_help = "Examples:\n  polity rollout plan limits -m policies/\n  polity rollout plan limits -n policies -m policies/ --at 2026-11-15T10:05:00Z\n  kubectl get policies,placementbindings,placements,placementdecisions \\\n      -A -o yaml | polity rollout plan limits -m -\n\nReplicas and PlacementDecisions among the files are taken as they are; without\ndecisions the placement is scheduled over the ManagedClusters among the files.\n\nExit codes: 0 fine, 1 the rollout has failed or its strategy is refused,\n2 error."
 )]
 pub(super) struct PlanArgs {
     /// The root policy

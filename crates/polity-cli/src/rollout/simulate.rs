@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 10 * 1024 * 1024;
 /// Play a scripted rollout and check what is expected of it
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity rollout simulate docs/scenarios/canary.yaml\n  polity rollout simulate canary.yaml -o json\n\nA scenario names its manifests, its clusters, what happens when, and what is expected; docs/guides/try-a-rollout.md shows how, docs/scenarios/scenario.schema.json is for editors.\n\nExit code 1: an expectation did not hold."
+    after_help = "Examples:\n  polity rollout simulate docs/scenarios/canary.yaml\n  polity rollout simulate canary.yaml -o json\n\nA scenario names its manifests, its clusters, its events and what is expected:\ndocs/guides/try-a-rollout.md explains it, and\ndocs/scenarios/scenario.schema.json is for editors.\n\nExit codes: 0 as expected, 1 an expectation did not hold, 2 error."
 )]
 pub(super) struct SimulateArgs {
     /// The scenario

@@ -25,7 +25,8 @@ use crate::manifests::{Document, Manifests};
   polity template resolve policy.yaml --resources cluster/
 
   # Hub templates for one cluster, then its own
-  polity template resolve policy.yaml --cluster-name c1 --hub-resources hub/ --resources cluster/
+  polity template resolve policy.yaml --cluster-name c1 \\
+      --hub-resources hub/ --resources cluster/
 
   # The same against two running clusters
   polity template resolve policy.yaml --cluster-name c1 \\
@@ -34,7 +35,9 @@ use crate::manifests::{Document, Manifests};
   # Any text with templates
   polity template resolve notes.txt --resources cluster/
 
-Without --cluster-name hub templates are left as they are. Lookups of hub templates are limited to the namespace of the policy, unless it names a service account in spec.hubTemplateOptions.")]
+Without --cluster-name hub templates are left as they are. Lookups of hub
+templates are limited to the namespace of the policy, unless it names a service
+account in spec.hubTemplateOptions.")]
 pub(super) struct ResolveArgs {
     /// A Policy, ConfigurationPolicy, OperatorPolicy or any text; `-` is standard input
     #[arg(value_name = "FILE|-")]

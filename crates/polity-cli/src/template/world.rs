@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use polity_core::kinds;
 use polity_core::selector::LabelSelector;
 use polity_runtime::args::ClientArgs;
+use polity_runtime::client::describe;
 use polity_runtime::clock::Clock;
 use polity_template::{CertificatePair, CertificateRequest, Host, KeyKind, LookupError, Query};
 use serde_json::Value;
@@ -238,7 +239,7 @@ impl Cluster {
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 405 | 422) => {
                 Err(LookupError::Final(status.message.clone()))
             }
-            Err(error) => Err(LookupError::Retryable(error.to_string())),
+            Err(error) => Err(LookupError::Retryable(describe(&error).message)),
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Observed {
     pub policy_webhooks: Vec<Configuration>,
     /// The webhook configurations for our own kinds, which the controller answers.
     pub own_webhooks: Vec<Configuration>,
+    /// The pods of the controller, those that are terminating included. A running controller restores its own webhooks.
+    pub n_controller_pods: usize,
 }
 
 /// What there is of a controller.
@@ -147,6 +149,9 @@ pub fn plan<'a>(observed: &'a Observed) -> (Stage, Vec<Step<'a>>) {
     }
     if observed.controller.is_wanted() {
         return (Stage::Controller, vec![Step::StopController]);
+    }
+    if observed.n_controller_pods > 0 {
+        return (Stage::Controller, Vec::new());
     }
     if !own_webhooks.is_empty() {
         return (Stage::Controller, unregister(own_webhooks));

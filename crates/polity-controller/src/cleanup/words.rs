@@ -100,6 +100,13 @@ pub(super) fn remains(
         let refusal = refusals.remove(&name);
         lines.push((name, refusal.unwrap_or_else(|| still.to_owned())));
     }
+    if steps.is_empty() && lines.is_empty() && observed.n_controller_pods > 0 {
+        let n_pods = observed.n_controller_pods;
+        lines.push((
+            format!("Deployment {deployment}"),
+            format!("scaled to zero; pods that have not ended yet: {n_pods}"),
+        ));
+    }
     lines.extend(refusals);
     Remains(lines)
 }

@@ -1,22 +1,23 @@
-//! Who may do what. The controller reads our kinds everywhere and writes in its own namespace only, recommended policies,
-//! webhook configurations and Events apart; what a policy server may do in that namespace the controller gives to each by
-//! name. The cleanup has an account of its own: who runs all the time needs no right to stop itself, and who deletes
-//! everything needs no Secrets.
+//! Accounts and rights.
+//!
+//! - The controller writes in its own namespace. Elsewhere it writes policies, webhook configurations, Events, and the
+//!   ClusterRoleBindings that let policy servers read the cluster.
+//! - The controller gives each policy server a Role of its own, and therefore holds the rights in those Roles itself.
+//! - The cleanup has an account of its own, so that the controller needs no right to stop itself, and the job that deletes
+//!   everything needs no Secrets.
 
 use polity_api::policies::GROUP;
 use serde_json::{Value, json};
 
-use super::{CLEANUP_ACCOUNT, CONTROLLER, POLICY_SERVER_ACCOUNT, labels};
+use super::{CLEANUP_ACCOUNT, CONTEXT_WATCHER, CONTROLLER, POLICY_SERVER_ACCOUNT, labels};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// What context-aware policies may read, by the name that installations know.
-const CONTEXT_WATCHER: &str = "kubewarden-context-watcher";
-/// Added to the roles that clusters have for everybody.
+/// Added to the roles that every cluster has.
 const VIEW: &str = "kubewarden-policies-view";
 const EDIT: &str = "kubewarden-policies-edit";
 
 const READ: &[&str] = &["get", "list", "watch"];
-/// Finalizers are updated; recommended policies and servers are created, applied and deleted.
+/// Finalizers are updated; recommended policies and policy servers are created, applied and deleted.
 const OWN_KINDS: &[&str] = &[
     "get", "list", "watch", "create", "update", "patch", "delete",
 ];
@@ -26,7 +27,7 @@ const POLICIES: &[&str] = &[
     "clusteradmissionpolicies",
     "clusteradmissionpolicygroups",
 ];
-/// Those that people with rights in one namespace own. Revisions are nobody's: only cluster admins read them.
+/// The kinds for owners of one namespace. Revisions are not among them: only cluster admins read those.
 const NAMESPACED_POLICIES: &[&str] = &["admissionpolicies", "admissionpolicygroups"];
 
 /// Accounts, roles and bindings.
@@ -71,8 +72,11 @@ pub(super) fn all(namespace: &str) -> Vec<Value> {
     ]
 }
 
-/// In every namespace: policies are there, and what is told about them.
+/// The rights of the controller in the whole cluster: policies, their webhooks and Events, and the ClusterRoleBindings of
+/// policy servers. It may bind that one ClusterRole without holding its rights.
 fn controller_everywhere() -> Vec<Value> {
+    let mut bind_context = rule(RBAC, &["clusterroles"], &["bind"]);
+    bind_context["resourceNames"] = json!([CONTEXT_WATCHER]);
     let statuses: Vec<_> = POLICIES
         .iter()
         .map(|kind| format!("{kind}/status"))
@@ -83,7 +87,7 @@ fn controller_everywhere() -> Vec<Value> {
         rule(GROUP, &statuses, &["update"]),
         rule(GROUP, &["policyservers"], OWN_KINDS),
         rule(GROUP, &["policyservers/status"], &["patch"]),
-        // Where owners are protected, only those who may set finalizers may name them as owners that wait.
+        // Clusters that protect owners let only accounts with this right set an owner reference that blocks deletion.
         rule(GROUP, &["policyservers/finalizers"], &["update"]),
         rule(
             "admissionregistration.k8s.io",
@@ -95,11 +99,17 @@ fn controller_everywhere() -> Vec<Value> {
                 "get", "list", "watch", "create", "update", "patch", "delete",
             ],
         ),
-        rule("events.k8s.io", &["events"], &["get", "create", "update"]),
+        rule("", &["events"], &["get", "create", "update"]),
+        rule(
+            RBAC,
+            &["clusterrolebindings"],
+            &["get", "list", "watch", "create", "patch"],
+        ),
+        bind_context,
     ]
 }
 
-/// In its own namespace: what policy servers are made of. It holds what it gives to them, or it could not give it.
+/// The rights of the controller in its own namespace: the objects of policy servers, and the rights that it gives them.
 fn controller_at_home() -> Vec<Value> {
     vec![
         rule(
@@ -115,7 +125,7 @@ fn controller_at_home() -> Vec<Value> {
         rule(
             "coordination.k8s.io",
             &["leases"],
-            &["get", "create", "update", "patch"],
+            &["get", "list", "watch", "create", "update", "patch"],
         ),
         rule(
             "apps",
@@ -124,13 +134,12 @@ fn controller_at_home() -> Vec<Value> {
         ),
         rule(
             "",
-            &["services", "persistentvolumeclaims"],
-            &["get", "create", "patch"],
-        ),
-        // Watched for recommended policies.
-        rule(
-            "",
-            &["configmaps"],
+            &[
+                "configmaps",
+                "persistentvolumeclaims",
+                "serviceaccounts",
+                "services",
+            ],
             &["get", "list", "watch", "create", "patch"],
         ),
         rule(
@@ -142,18 +151,18 @@ fn controller_at_home() -> Vec<Value> {
         rule(
             "policy",
             &["poddisruptionbudgets"],
-            &["get", "create", "patch", "delete"],
+            &["get", "list", "watch", "create", "patch", "delete"],
         ),
         rule(
             RBAC,
             &["roles", "rolebindings"],
-            &["get", "create", "patch"],
+            &["get", "list", "watch", "create", "patch"],
         ),
         rule("events.k8s.io", &["events"], &["list"]),
     ]
 }
 
-/// Policies are in every namespace; without a controller their webhooks and finalizers go too.
+/// The rights of the cleanup in the whole cluster. Without a controller it removes webhooks and finalizers itself.
 fn cleanup_everywhere() -> Vec<Value> {
     vec![
         rule(GROUP, POLICIES, &["list", "patch", "delete"]),
@@ -169,7 +178,7 @@ fn cleanup_everywhere() -> Vec<Value> {
     ]
 }
 
-/// What policies leave behind, and the controller itself: of all Deployments only that one, and of it only its scale.
+/// The rights of the cleanup in its namespace: revisions, the scale of the controller's Deployment, and its pods.
 fn cleanup_at_home() -> Vec<Value> {
     let mut look = rule("apps", &["deployments"], &["get"]);
     let mut stop = rule("apps", &["deployments/scale"], &["patch"]);
@@ -180,10 +189,12 @@ fn cleanup_at_home() -> Vec<Value> {
         rule(GROUP, &["policyrevisions"], &["list", "delete"]),
         look,
         stop,
+        // The controller restores its webhooks as long as one of its pods runs.
+        rule("", &["pods"], &["list"]),
     ]
 }
 
-/// What policies that look around may see of the cluster.
+/// What context-aware policies may read of the cluster.
 fn context() -> Vec<Value> {
     vec![
         rule("", &["namespaces", "pods", "services"], READ),
@@ -241,7 +252,7 @@ fn role(name: &str, namespace: &str, rules: &[Value]) -> Value {
     })
 }
 
-/// A Role to the account of the same name.
+/// Binds a Role to the account of the same name.
 fn binding(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",

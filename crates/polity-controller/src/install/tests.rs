@@ -1,8 +1,13 @@
-//! Everything once, rights that are few, and a Service that leads somewhere.
+//! The manifests are unique, rights are few, and the default policy server has limits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use polity_api::policies::v1::PolicyServer;
 
 use super::*;
+use crate::objects::{self, Setup};
+use crate::validation::{self, References};
 
 fn installation() -> Installation {
     Installation {
@@ -93,4 +98,61 @@ fn the_service_leads_to_the_controller() {
             .flatten()
             .any(|port| port["containerPort"] == *target)
     );
+}
+
+#[test]
+fn the_controller_binds_one_cluster_role_and_holds_what_it_gives_to_policy_servers() {
+    let roles = installation().roles();
+    let of_controller = |kind: &str| -> Vec<Value> {
+        let role = roles
+            .iter()
+            .find(|role| role["kind"] == kind && role["metadata"]["name"] == CONTROLLER)
+            .unwrap();
+        role["rules"].as_array().unwrap().clone()
+    };
+    let bind: Vec<_> = of_controller("ClusterRole")
+        .into_iter()
+        .filter(|rule| rule["verbs"].as_array().unwrap().contains(&json!("bind")))
+        .collect();
+    assert_eq!(
+        bind,
+        [json!({
+            "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["bind"],
+            "resourceNames": [CONTEXT_WATCHER],
+        })]
+    );
+    let server: PolicyServer = serde_json::from_value(installation().defaults().remove(0)).unwrap();
+    let setup = Setup {
+        namespace: "kubewarden".to_owned(),
+        ..Setup::default()
+    };
+    let held = of_controller("Role");
+    for given in objects::role(&server, &setup).rules.unwrap() {
+        for verb in &given.verbs {
+            let is_held = held.iter().any(|rule| {
+                let has = |field: &str, wanted: &str| {
+                    rule[field].as_array().unwrap().contains(&json!(wanted))
+                };
+                rule.get("resourceNames").is_none()
+                    && has("apiGroups", &given.api_groups.as_ref().unwrap()[0])
+                    && has("resources", &given.resources.as_ref().unwrap()[0])
+                    && has("verbs", verb)
+            });
+            assert!(is_held, "{verb} {:?}", given.resources);
+        }
+    }
+}
+
+#[test]
+fn the_default_policy_server_limits_memory_and_what_tenants_may_ask_for() {
+    let server: PolicyServer = serde_json::from_value(installation().defaults().remove(0)).unwrap();
+    assert_eq!(
+        server.spec.namespaced_policies_capabilities.as_deref(),
+        Some(&["oci/*", "net/*", "crypto/*", "cache/*"].map(str::to_owned)[..])
+    );
+    let wrong = validation::server(&server, &References::default());
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let memory = |amounts: Option<BTreeMap<String, Quantity>>| amounts.unwrap()["memory"].0.clone();
+    assert_eq!(memory(server.spec.requests), "128Mi");
+    assert_eq!(memory(server.spec.limits), "2Gi");
 }

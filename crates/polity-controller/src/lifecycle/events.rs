@@ -1,37 +1,39 @@
-//! The story of a policy as Events: one for each transition of its status, told when the write that made it succeeds.
+//! The Events about a policy: one for each transition of its status, written once the status was written.
 
 use polity_api::policies::v1::{
-    ConditionStatus, ConditionType, Phase, PolicyCondition, PolicyStatus, ScheduledReason,
+    ConditionStatus, ConditionType, ObservedMode, Phase, PolicyCondition, PolicyStatus,
+    ScheduledReason,
 };
 use serde_json::Map;
 
 use super::conditions::is_same;
 use super::observed::{Observed, Revision};
 use super::revision::chosen_id;
+use super::status::in_force;
 
-/// Something worth telling about a policy.
+/// An Event about a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What happened, in a word.
+    /// What happened, in one word.
     pub reason: EventReason,
     /// What happened, in a sentence.
     pub note: String,
 }
 
-/// The words of section 19.5.
+/// The reasons of Events about policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventReason {
-    /// A first generation is on its way in.
+    /// The first generation is being loaded.
     PolicyPending,
-    /// A new generation is on its way in while an older one is enforced.
+    /// A new generation is being loaded while an older one is served.
     PolicyUpdating,
-    /// The leader took it.
+    /// The leading replica has taken the generation.
     PolicyScheduled,
-    /// It is in the cache.
+    /// The modules of the generation are compiled and in the cache.
     PolicyInitialized,
-    /// A replica can serve it.
+    /// A replica can serve the generation.
     PolicyReady,
-    /// It is enforced.
+    /// The webhook calls the generation.
     PolicyActive,
     /// A generation returned to an older one.
     PolicyRolledBack,
@@ -43,18 +45,18 @@ pub enum EventReason {
     PolicyInitializationFailed,
     /// A replica could not load it.
     PolicyLoadFailed,
-    /// A rollback was asked for and could not be done.
+    /// A rollback was requested and could not be done.
     RollbackFailed,
-    /// Somebody put back what was rolled back from.
+    /// A later change undid a rollback.
     RollbackReverted,
-    /// The API server did not take the revision.
+    /// The API server refused the revision.
     RevisionRejected,
     /// Another policy has the id that this one would have had.
     NameCollision,
 }
 
 impl EventReason {
-    /// The word as it stands in an Event.
+    /// The reason as Events spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PolicyPending => "PolicyPending",
@@ -75,9 +77,23 @@ impl EventReason {
         }
     }
 
-    /// Whether somebody should look.
+    /// Whether the owner of the policy should act.
     pub fn is_warning(self) -> bool {
         self >= Self::PolicyServerNotFound
+    }
+
+    /// The place in the usual order of Events, for those that happen within the same second.
+    pub fn rank(self) -> u8 {
+        match self {
+            Self::PolicyRolledBack | Self::RollbackFailed => 0,
+            Self::PolicyPending | Self::PolicyUpdating => 1,
+            Self::RollbackReverted | Self::NameCollision | Self::RevisionRejected => 2,
+            Self::PolicyServerNotFound | Self::PolicyServerNotRunning => 3,
+            Self::PolicyScheduled => 4,
+            Self::PolicyInitialized | Self::PolicyInitializationFailed => 5,
+            Self::PolicyReady | Self::PolicyLoadFailed => 6,
+            Self::PolicyActive => 7,
+        }
     }
 }
 
@@ -90,7 +106,7 @@ impl Event {
     }
 }
 
-/// What changed from the status that was read to the one about to be written.
+/// The Events for the transition from the status that was read to the one about to be written.
 pub(super) fn of_transition(observed: &Observed, after: &PolicyStatus) -> Vec<Event> {
     let generation = observed.policy.generation;
     let before = observed.policy.status.as_ref();
@@ -113,14 +129,19 @@ pub(super) fn of_transition(observed: &Observed, after: &PolicyStatus) -> Vec<Ev
                     && earlier.message != condition.message)
         });
         is_news
-            .then(|| of_condition(condition, generation))
+            .then(|| of_condition(condition, generation, loss(before, after).as_deref()))
             .flatten()
     }));
     let was_active = before.is_some_and(|status| {
         status.phase == Some(Phase::Active) && status.serving_generation == Some(generation)
     });
     if after.phase == Some(Phase::Active) && !was_active {
-        let note = format!("Generation {generation} is enforced.");
+        let note = match after.mode {
+            Some(ObservedMode::Monitor) => format!(
+                "Generation {generation} is active in monitor mode: violations are reported, not rejected."
+            ),
+            _ => format!("Generation {generation} is enforced."),
+        };
         events.push(Event::new(EventReason::PolicyActive, note));
     }
     events
@@ -129,18 +150,18 @@ pub(super) fn of_transition(observed: &Observed, after: &PolicyStatus) -> Vec<Ev
 fn of_new_generation(observed: &Observed, after: &PolicyStatus) -> Vec<Event> {
     let generation = observed.policy.generation;
     let before = observed.policy.status.as_ref();
-    let enforced = match after.serving_generation {
-        // It went in before anybody could tell that it was on its way.
-        Some(serving) if serving == generation => {
-            before.and_then(|status| status.serving_generation)
-        }
-        serving => serving,
+    // A generation that was activated before this status was written replaced the one of the status before.
+    let older = match after.serving_generation {
+        Some(serving) if serving == generation => before,
+        _ => Some(after),
     };
-    let mut events = vec![match enforced {
-        Some(enforced) => Event::new(
+    let serving = older.and_then(|status| Some((status.serving_generation?, status.mode)));
+    let mut events = vec![match serving {
+        Some((serving, mode)) => Event::new(
             EventReason::PolicyUpdating,
             format!(
-                "Generation {generation} is on its way in; generation {enforced} is enforced meanwhile."
+                "Generation {generation} is being loaded; until then {}.",
+                in_force(serving, mode)
             ),
         ),
         None => Event::new(
@@ -195,7 +216,20 @@ fn of_revert(observed: &Observed) -> Option<Event> {
     ))
 }
 
-fn of_condition(condition: &PolicyCondition, generation: i64) -> Option<Event> {
+/// What is lost when a policy that was served is not served any more.
+fn loss(before: Option<&PolicyStatus>, after: &PolicyStatus) -> Option<String> {
+    let before = before?;
+    let lost = before.serving_generation?;
+    if after.serving_generation.is_some() {
+        return None;
+    }
+    Some(match before.mode {
+        Some(ObservedMode::Monitor) => format!("Generation {lost} no longer reports violations."),
+        _ => format!("Generation {lost} is no longer enforced."),
+    })
+}
+
+fn of_condition(condition: &PolicyCondition, generation: i64, loss: Option<&str>) -> Option<Event> {
     let type_ = ConditionType::parse(&condition.type_)?;
     let reason = match (type_, condition.status) {
         (ConditionType::Scheduled, ConditionStatus::True) => EventReason::PolicyScheduled,
@@ -227,11 +261,12 @@ fn of_condition(condition: &PolicyCondition, generation: i64) -> Option<Event> {
         .replica
         .map(|replica| format!(", replica {replica}"))
         .unwrap_or_default();
-    Some(Event::new(
-        reason,
-        format!(
-            "{} (generation {generation}{replica}): {}",
-            condition.reason, condition.message
-        ),
-    ))
+    let mut note = format!(
+        "{} (generation {generation}{replica}): {}",
+        condition.reason, condition.message
+    );
+    if let Some(loss) = loss.filter(|_| reason == EventReason::PolicyServerNotFound) {
+        note = format!("{note} {loss}");
+    }
+    Some(Event::new(reason, note))
 }

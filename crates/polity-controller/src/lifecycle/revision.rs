@@ -242,9 +242,13 @@ fn schedule(
 /// Why no leader has taken a revision yet (row 4).
 pub(super) fn why_not_scheduled(name: &str, server: Option<&Server>) -> (ScheduledReason, String) {
     match server {
+        None if name.is_empty() => (
+            ScheduledReason::PolicyServerNotFound,
+            "The policy names no PolicyServer, so it is not active.".to_owned(),
+        ),
         None => (
             ScheduledReason::PolicyServerNotFound,
-            format!("The PolicyServer {name:?} does not exist."),
+            format!("The PolicyServer {name:?} does not exist, so the policy is not active."),
         ),
         Some(server) if !server.is_running() => (
             ScheduledReason::PolicyServerNotRunning,

@@ -1,23 +1,23 @@
-//! Where a policy stands: which generation its webhook points at, and which one could take its place.
+//! Which generation the webhook of a policy points at, and which one could take its place.
 
 use polity_api::policies::v1::{ConditionStatus, ConditionType, PolicyRevision};
 
 use super::observed::{Observed, Revision, Server};
 use super::webhook::{Owner, Webhook};
 
-/// What is enforced, as told by the webhook.
+/// The generation that is served, according to the webhook.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Standing<'a> {
-    /// S: the generation that is enforced, 0 for a webhook of an older installation.
+    /// S: the generation that is served, 0 for a webhook of an older installation.
     pub(super) serving: Option<i64>,
-    /// The webhook that says so.
+    /// The webhook that points at it.
     pub(super) webhook: Option<&'a Webhook>,
-    /// The generation that stays whatever happens: S, or without a webhook the one where it will be restored.
+    /// The generation that is never disabled: S, or without a webhook the one at which it will be restored.
     pub(super) held: Option<i64>,
 }
 
 impl<'a> Standing<'a> {
-    /// Reads it from the webhook, and from the marks on the revisions when there is none (section 19.11).
+    /// Reads it from the webhook, or without one from the marks on the revisions.
     pub(super) fn of(observed: &'a Observed) -> Self {
         let ours = |owner| {
             let webhooks = observed.webhooks.iter();
@@ -50,7 +50,8 @@ impl<'a> Standing<'a> {
                 held: serving,
             };
         }
-        // The mark comes before the webhook: a path without a mark was edited, unless nothing is marked at all.
+        // A revision is marked before the webhook points at it, so a path to an unmarked one was edited, unless no
+        // revision is marked.
         if let Some(webhook) = ours(Owner::This).max_by_key(by_generation) {
             let unmarked = ours(Owner::This)
                 .filter(is_enabled)
@@ -87,7 +88,7 @@ pub(super) fn is_ready(observed: &Observed, revision: &PolicyRevision, replica: 
         && server.is_some_and(|server| server.is_ready(replica))
 }
 
-/// Row 12: every expected replica can serve the revision, and nobody is left who cannot.
+/// Whether every expected replica can serve the revision, and no pod of an older Deployment is left.
 pub(super) fn is_ready_everywhere(observed: &Observed, revision: &PolicyRevision) -> bool {
     let Some(server) = observed.live_server(revision.server()) else {
         return false;
@@ -99,15 +100,16 @@ pub(super) fn is_ready_everywhere(observed: &Observed, revision: &PolicyRevision
         && expected.all(|replica| is_ready(observed, revision, replica))
 }
 
-/// Whether row 12 may act on it: nothing new is served by a policy server that asks for what nobody can verify.
+/// Whether the webhook may move to it: a policy server that asks for signatures serves nothing new, since they cannot be
+/// verified.
 pub(super) fn may_be_served(observed: &Observed, revision: &PolicyRevision) -> bool {
     let server = observed.live_server(revision.server());
     server.is_some_and(|server| !server.asks_for_signatures)
         && is_ready_everywhere(observed, revision)
 }
 
-/// Rows 22 and 29: whether a webhook that is missing may come back at this revision. At least one replica serves it,
-/// and no replica that takes requests lacks it.
+/// Whether a missing webhook may be restored at this revision: at least one replica serves it, and no replica that takes
+/// requests lacks it.
 pub(super) fn can_be_restored(observed: &Observed, revision: &PolicyRevision) -> bool {
     let Some(server) = observed.live_server(revision.server()) else {
         return false;

@@ -1,4 +1,4 @@
-//! The status of a policy: phase, conditions, the words of older releases, and a sentence, all from the same inputs.
+//! The status of a policy: phase, conditions, the fields of older releases, and a message, all from the same inputs.
 
 use jiff::Timestamp;
 use polity_api::policies::v1::{
@@ -12,7 +12,7 @@ use super::observed::{Observed, Refusal, Revision as _};
 use super::revision::{can_be_a_server, why_not_scheduled};
 use super::standing::{awaited, is_ready_everywhere};
 
-/// What the status of the policy should be while generation `serving` is enforced.
+/// The status of the policy while generation `serving` is served.
 pub(super) fn of(observed: &Observed, serving: Option<i64>, now: Timestamp) -> PolicyStatus {
     let policy = &observed.policy;
     let before = policy.status.as_ref();
@@ -37,7 +37,7 @@ pub(super) fn of(observed: &Observed, serving: Option<i64>, now: Timestamp) -> P
     }
 }
 
-/// Section 19.5. Without its policy server nothing of a policy has failed: it waits (row 24).
+/// The phase. Without its policy server nothing of a policy has failed: it is pending.
 pub(super) fn phase(observed: &Observed, serving: Option<i64>) -> Phase {
     if serving == Some(observed.policy.generation) {
         Phase::Active
@@ -50,7 +50,7 @@ pub(super) fn phase(observed: &Observed, serving: Option<i64>) -> Phase {
     }
 }
 
-/// Why the current generation cannot be served: its initialisation, or an expected replica.
+/// The condition that keeps the current generation from being served: its initialisation, or that of an expected replica.
 fn failure(observed: &Observed) -> Option<PolicyCondition> {
     let revision = observed.current()?;
     let server = observed.live_server(revision.server())?;
@@ -64,7 +64,7 @@ fn failure(observed: &Observed) -> Option<PolicyCondition> {
         .cloned()
 }
 
-/// The conditions of what is enforced and of the current generation.
+/// The conditions of the serving and of the current generation.
 fn lifecycle_conditions(
     observed: &Observed,
     serving: Option<i64>,
@@ -83,8 +83,8 @@ fn lifecycle_conditions(
     all
 }
 
-/// What a policy shows of a revision's conditions. A replica that says `True` and takes no requests is unreachable
-/// (row 18); one that is not expected says nothing.
+/// The conditions of a revision as the policy shows them. A replica that reported `True` and takes no requests is
+/// unreachable; the conditions of replicas that are not expected are left out.
 fn shown(observed: &Observed, revision: &PolicyRevision, now: Timestamp) -> Vec<PolicyCondition> {
     let generation = revision.generation();
     let Some(server) = observed.live_server(revision.server()) else {
@@ -127,7 +127,7 @@ fn shown(observed: &Observed, revision: &PolicyRevision, now: Timestamp) -> Vec<
     shown
 }
 
-/// What is said about a generation that has no revision: it was refused, or cannot be made.
+/// The condition of a generation without a revision: the API server refused it, or it cannot be made.
 fn without_revision(observed: &Observed, now: Timestamp) -> PolicyCondition {
     let generation = observed.policy.generation;
     let server = &observed.policy.content.enforcement.policy_server;
@@ -139,7 +139,7 @@ fn without_revision(observed: &Observed, now: Timestamp) -> PolicyCondition {
     not_scheduled(reason, message, generation, now)
 }
 
-/// The words of older releases (section 19.6).
+/// The condition types of older releases.
 fn legacy_conditions(
     observed: &Observed,
     serving: Option<i64>,
@@ -159,9 +159,13 @@ fn legacy_conditions(
         };
         condition(type_, status, reason.as_str(), message, current, now)
     };
-    let enforced = match serving {
-        Some(_) => "The policy webhook has been created.",
-        None => "The policy webhook has not been created.",
+    let server = &observed.policy.content.enforcement.policy_server;
+    let called = match serving {
+        Some(_) => "The policy webhook has been created.".to_owned(),
+        None if observed.server().is_none() => {
+            format!("The PolicyServer {server:?} does not exist, so no webhook calls the policy.")
+        }
+        None => "The policy webhook has not been created.".to_owned(),
     };
     let (reachable, why_reachable) = if is_everywhere {
         (
@@ -193,7 +197,7 @@ fn legacy_conditions(
             ConditionType::PolicyActive,
             serving.is_some(),
             LegacyReason::PolicyActive,
-            enforced.into(),
+            called,
         ),
         legacy(
             ConditionType::PolicyUniquelyReachable,
@@ -233,7 +237,16 @@ fn mode(observed: &Observed, serving: Option<i64>) -> ObservedMode {
     }
 }
 
-/// One sentence: why this phase, which generation is enforced, which replicas are awaited.
+/// A part of a sentence: which generation is served, and whether it rejects requests.
+pub(super) fn in_force(serving: i64, mode: Option<ObservedMode>) -> String {
+    match mode {
+        _ if serving == 0 => "the webhook of the previous installation is called".to_owned(),
+        Some(ObservedMode::Monitor) => format!("generation {serving} is active in monitor mode"),
+        _ => format!("generation {serving} is enforced"),
+    }
+}
+
+/// One sentence: the reason of this phase, the generation that is served, and the replicas that are awaited.
 fn message(observed: &Observed, phase: Phase, serving: Option<i64>) -> String {
     let current = observed.policy.generation;
     let awaited = observed
@@ -248,42 +261,51 @@ fn message(observed: &Observed, phase: Phase, serving: Option<i64>) -> String {
             format!("; replicas {} are awaited", list.join(", "))
         }
     };
-    let enforced = match serving {
-        Some(0) => "the version before this installation is enforced".to_owned(),
-        Some(serving) => format!("generation {serving} is enforced"),
+    let served = match serving {
+        Some(serving) => in_force(serving, Some(mode(observed, Some(serving)))),
         None => "nothing is enforced".to_owned(),
     };
     if observed.policy.deleted_at().is_some() {
-        return format!("The policy is being deleted: {enforced}.");
+        return format!("The policy is being deleted: {served}.");
     }
     if let Some(Refusal::Webhook(words)) = &observed.refusal {
         return format!(
-            "The API server refused the webhook of generation {current}: {words}; {enforced}."
+            "The API server refused the webhook of generation {current}: {words}; {served}."
         );
     }
     match phase {
-        Phase::Active => format!("Generation {current} is enforced{waiting}."),
+        Phase::Active => format!("{}{waiting}.", capitalized(&served)),
         Phase::Failed => {
             let why = failure(observed).map(|condition| {
-                let who = condition
+                let replica = condition
                     .replica
                     .map(|replica| format!(" on replica {replica}"));
-                let words = condition.message.trim_end_matches('.');
-                format!("{}{}: {words}", condition.reason, who.unwrap_or_default())
+                let detail = condition.message.trim_end_matches('.');
+                format!(
+                    "{}{}: {detail}",
+                    condition.reason,
+                    replica.unwrap_or_default()
+                )
             });
             format!(
-                "Generation {current} cannot be served ({}); {enforced}.",
+                "Generation {current} cannot be served ({}); {served}.",
                 why.unwrap_or_default()
             )
         }
         Phase::Updating | Phase::Pending => {
             let step = step(observed);
-            format!("Generation {current} {step}; {enforced}{waiting}.")
+            format!("Generation {current} {step}; {served}{waiting}.")
         }
     }
 }
 
-/// How far the current generation has come.
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(characters).collect()
+}
+
+/// The step that the current generation has reached.
 fn step(observed: &Observed) -> String {
     let Some(revision) = observed.current() else {
         return match &observed.refusal {
@@ -306,7 +328,7 @@ fn step(observed: &Observed) -> String {
     };
     if is(ConditionType::Initialized) {
         if server.ordinals().is_empty() {
-            return "is initialized and waits for a replica to be asked for".to_owned();
+            return "is initialized, and its PolicyServer has 0 replicas".to_owned();
         }
         return "is initialized and waits for every replica".to_owned();
     }

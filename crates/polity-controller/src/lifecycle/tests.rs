@@ -3,6 +3,7 @@
 mod contradictions;
 mod crashes;
 mod deletion;
+mod messages;
 mod phases;
 mod rollbacks;
 mod rows;

@@ -276,7 +276,7 @@ fn namespace_selector(policy: &Policy, content: &Content, settings: &Settings) -
 }
 
 /// A value without what the API server leaves out: nulls, empty lists, empty objects.
-fn normal(value: &Value) -> Value {
+pub(crate) fn normal(value: &Value) -> Value {
     let is_something = |value: &Value| match value {
         Value::Null => false,
         Value::Array(items) => !items.is_empty(),

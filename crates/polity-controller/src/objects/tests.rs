@@ -1,5 +1,9 @@
-//! Section 4: what a policy server is made of.
+//! The objects of a policy server.
 
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::Subject;
 use polity_api::policies::v1::PolicyRevision;
 use serde_json::{Value, json};
 
@@ -20,7 +24,6 @@ fn server(name: &str, fields: Value) -> PolicyServer {
 fn setup() -> Setup {
     Setup {
         namespace: "kubewarden".into(),
-        service_account: "policy-server".into(),
         ..Setup::default()
     }
 }
@@ -36,7 +39,8 @@ fn everything_is_owned_and_named_after_the_server() {
         disruption_budget(&server, &setup).unwrap().metadata,
         claim(&server, &setup).unwrap().metadata,
         role(&server, &setup).metadata,
-        role_binding(&server, &setup).metadata,
+        role_binding(&server, &setup, &BTreeSet::new()).metadata,
+        service_account(&server, &setup).unwrap().metadata,
         lease(&server, &setup).metadata,
         stateful_set(&server, &setup, &Configs::default()).metadata,
     ];
@@ -53,6 +57,7 @@ fn everything_is_owned_and_named_after_the_server() {
             own,
             own,
             "policy-server-a-cache",
+            own,
             own,
             own,
             own,
@@ -249,7 +254,7 @@ fn the_workload() {
     );
     let pod = template.spec.unwrap();
     assert_eq!(pod.termination_grace_period_seconds, Some(45));
-    assert_eq!(pod.service_account_name.as_deref(), Some("policy-server"));
+    assert_eq!(pod.service_account_name.as_deref(), Some("policy-server-a"));
     let context = pod.containers[0].security_context.as_ref().unwrap();
     assert_eq!(
         (context.read_only_root_filesystem, context.run_as_non_root),
@@ -316,8 +321,134 @@ fn a_server_may_use_its_own_lease_and_no_secrets() {
             "statefulsets get [policy-server-a]",
         ]
     );
-    let subjects = role_binding(&server, &setup()).subjects.unwrap();
-    assert_eq!(subjects[0].name, "mine");
+    let subjects = role_binding(&server, &setup(), &BTreeSet::new()).subjects;
+    assert_eq!(subject_names(subjects), ["mine"]);
+}
+
+fn subject_names(subjects: Option<Vec<Subject>>) -> Vec<String> {
+    let subjects = subjects.unwrap_or_default().into_iter();
+    subjects.map(|subject| subject.name).collect()
+}
+
+#[test]
+fn a_server_has_an_account_of_its_own_unless_it_names_one() {
+    let none = BTreeSet::new();
+    let shared = BTreeSet::from(["policy-server".to_owned()]);
+    let own = BTreeSet::from(["policy-server-a".to_owned()]);
+    for (named, former, expected) in [
+        (
+            json!({}),
+            &none,
+            (
+                "policy-server-a",
+                vec!["policy-server-a"],
+                vec!["policy-server-a"],
+            ),
+        ),
+        (
+            json!({"serviceAccountName": ""}),
+            &none,
+            (
+                "policy-server-a",
+                vec!["policy-server-a"],
+                vec!["policy-server-a"],
+            ),
+        ),
+        // Replicas of an earlier release run under the account that all servers shared.
+        (
+            json!({}),
+            &shared,
+            (
+                "policy-server-a",
+                vec!["policy-server-a", "policy-server"],
+                vec!["policy-server-a"],
+            ),
+        ),
+        (
+            json!({"serviceAccountName": "mine"}),
+            &none,
+            ("mine", vec!["mine"], vec![]),
+        ),
+        // Replicas that still run under the server's own account go on reading the cluster.
+        (
+            json!({"serviceAccountName": "mine"}),
+            &own,
+            (
+                "mine",
+                vec!["mine", "policy-server-a"],
+                vec!["policy-server-a"],
+            ),
+        ),
+    ] {
+        let server = server("a", named.clone());
+        let is_named = expected.0 == "mine";
+        assert_eq!(account(&server), expected.0, "{named}");
+        assert_eq!(
+            service_account(&server, &setup()).is_none(),
+            is_named,
+            "{named}"
+        );
+        let bound = role_binding(&server, &setup(), former);
+        assert_eq!(subject_names(bound.subjects), expected.1, "{named}");
+        let binding = context_binding(&server, &setup(), former);
+        assert_eq!(subject_names(binding.subjects), expected.2, "{named}");
+        assert_eq!(binding.role_ref.name, "kubewarden-context-watcher");
+        assert_eq!(binding.metadata.namespace, None);
+        assert_eq!(
+            binding.metadata.name.as_deref(),
+            Some("kubewarden-context-watcher-a")
+        );
+    }
+}
+
+#[test]
+fn former_accounts_are_those_of_replicas_that_still_run() {
+    let server = server("a", json!({}));
+    let mut workload = stateful_set(&server, &setup(), &Configs::default());
+    workload.metadata.uid = Some("w".to_owned());
+    let pod = |account: Value, owner: &str, phase: &str| -> Pod {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "policy-server-a", "uid": owner});
+        serde_json::from_value(json!({
+            "metadata": {"name": "policy-server-a-0", "ownerReferences": [owner]},
+            "spec": {"serviceAccountName": account, "containers": []}, "status": {"phase": phase},
+        }))
+        .unwrap()
+    };
+    for (what, pods, expected) in [
+        (
+            "its own account",
+            vec![pod(json!("policy-server-a"), "w", "Running")],
+            vec![],
+        ),
+        (
+            "the shared account",
+            vec![
+                pod(json!("policy-server-a"), "w", "Running"),
+                pod(json!("policy-server"), "w", "Running"),
+            ],
+            vec!["policy-server"],
+        ),
+        (
+            "no account",
+            vec![pod(Value::Null, "w", "Pending")],
+            vec!["default"],
+        ),
+        (
+            "an ended replica",
+            vec![pod(json!("policy-server"), "w", "Failed")],
+            vec![],
+        ),
+        (
+            "a pod of another workload",
+            vec![pod(json!("x"), "v", "Running")],
+            vec![],
+        ),
+    ] {
+        let found = former_accounts(&server, Some(&workload), &pods);
+        assert_eq!(Vec::from_iter(found), expected, "{what}");
+    }
+    let stray = [pod(json!("x"), "w", "Running")];
+    assert!(former_accounts(&server, None, &stray).is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The StatefulSet of a policy server: its replicas have numbers, start in any order, and are replaced from the highest.
+//! The StatefulSet of a policy server. Replicas have ordinals, start in any order, and are replaced from the highest.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ fn pod(server: &PolicyServer, setup: &Setup) -> Value {
     let port =
         |name: &str, port: i32| json!({"name": name, "containerPort": port, "protocol": "TCP"});
     let mut pod = json!({
-        "serviceAccountName": account(server, setup),
+        "serviceAccountName": account(server),
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": pod_context,
         "imagePullSecrets": pull_secrets,

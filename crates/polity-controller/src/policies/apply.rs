@@ -10,14 +10,14 @@ use super::{MANAGER, PolicyKey, ReconcileError};
 use crate::lifecycle::{Event, Observed, Refusal, Step, Webhook, Write, meet, rollback_refused};
 use crate::shell::is_refusal;
 
-/// What came of a write.
+/// The outcome of a write.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is done; this is to be told.
+    /// The write succeeded; these Events are due.
     Done(Vec<Event>),
-    /// Somebody was quicker: read again.
+    /// The object has changed: read again.
     Conflict,
-    /// The API server does not take it.
+    /// The API server refused it.
     Refused(Refusal),
 }
 
@@ -106,7 +106,7 @@ pub(super) async fn apply(
     }
 }
 
-/// Carries out a deletion of something that has no policy any more.
+/// Deletes an object whose policy no longer exists.
 pub(super) async fn delete_orphan(
     client: &Client,
     namespace: &str,
@@ -128,7 +128,7 @@ pub(super) async fn delete_orphan(
     }
 }
 
-/// Something of the same name is there: what an earlier try left behind, or something that must go first.
+/// A revision of the same name exists: it is adopted when an earlier attempt made it, and deleted otherwise.
 async fn meet_revision(
     revisions: &Api<PolicyRevision>,
     params: &PostParams,
@@ -147,7 +147,7 @@ async fn meet_revision(
     outcome(answer, Vec::new())
 }
 
-/// Deletes this very object; one that is gone already is as good.
+/// Deletes this object, by UID. It is no failure when it is gone already.
 async fn delete<K>(api: &Api<K>, object: &K) -> kube::Result<()>
 where
     K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -165,7 +165,7 @@ where
 fn outcome(answer: kube::Result<()>, events: Vec<Event>) -> Result<Outcome, ReconcileError> {
     match answer {
         Ok(()) => Ok(Outcome::Done(events)),
-        // Not found: it went while we looked, which is as much news as a change.
+        // Not found: the object was deleted meanwhile, which is a change too.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Outcome::Conflict),
         Err(error) => Err(error.into()),
     }

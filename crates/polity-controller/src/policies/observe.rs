@@ -1,5 +1,5 @@
-//! Reads everything a decision about one policy depends on, from the API server and not from a cache: a plan must see
-//! what the last one wrote.
+//! Reads everything that a decision about one policy depends on, from the API server and not from a cache: a plan must
+//! see what the last one wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::lifecycle::{
 };
 use crate::names::{Claim, classic_id, dotted_id, stateful_set};
 
-/// Reads the world around a policy; `None` when the policy is gone. `rivals` are the other policies that have the same
+/// Reads a policy and what belongs to it; `None` when the policy does not exist. `rivals` are the other policies that have the same
 /// classic id, without what their revisions record.
 pub(super) async fn observe(
     client: &Client,
@@ -46,7 +46,8 @@ pub(super) async fn observe(
     Ok(Some(observed))
 }
 
-/// What is left of policies that are gone. The policies are read last: one that was just created must be seen.
+/// The revisions and webhooks of policies that no longer exist. The policies are read last, so that one that was just
+/// created is seen.
 pub(super) async fn orphans(
     client: &Client,
     namespace: &str,
@@ -124,7 +125,7 @@ pub(crate) fn configurations(client: &Client, kind: WebhookKind) -> Api<DynamicO
     Api::all_with(client.clone(), &configuration_resource(kind))
 }
 
-pub(super) fn configuration_resource(kind: WebhookKind) -> ApiResource {
+pub(crate) fn configuration_resource(kind: WebhookKind) -> ApiResource {
     let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind.as_str());
     ApiResource::from_gvk(&gvk)
 }

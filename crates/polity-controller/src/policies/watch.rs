@@ -1,4 +1,4 @@
-//! What wakes a policy: itself, its revisions, its webhooks, and the server it runs on.
+//! Watches what concerns policies: the policies, their revisions and webhooks, and the servers they run on.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::observe::configurations;
 use super::{Lifecycle, PolicyKey};
 use crate::lifecycle::{PolicyKind, WebhookKind};
-use crate::names::classic_id;
+use crate::names::{classic_id, dotted_id};
 use crate::shell::watch;
 
-/// The policies there are, with what others are found by.
+/// The policies of the cluster, with the keys by which other objects lead to them.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     policies: BTreeMap<PolicyKey, Entry>,
@@ -27,7 +27,7 @@ pub(super) struct Index {
 struct Entry {
     uid: String,
     server: String,
-    /// What a plan looks at besides the status, which only we write.
+    /// What a plan depends on besides the status, which only the controller writes.
     seen: Seen,
 }
 
@@ -61,6 +61,23 @@ impl Index {
 
     fn of_uid(&self, uid: &str) -> Vec<PolicyKey> {
         self.find(|entry| entry.uid == uid)
+    }
+
+    /// The policies that a webhook configuration belongs to, by its annotation or by its name: an edit can take the
+    /// annotation away.
+    fn of_webhook(&self, webhook: &DynamicObject) -> Vec<PolicyKey> {
+        let uid = webhook.annotations().get(names::POLICY_UID);
+        let name = webhook.name_any();
+        let is_named = |key: &PolicyKey| {
+            let ids = [classic_id, dotted_id];
+            ids.iter()
+                .any(|id| id(key.kind, key.namespace.as_deref(), &key.name) == name)
+        };
+        let policies = self.policies.iter();
+        policies
+            .filter(|(key, entry)| uid == Some(&entry.uid) || is_named(key))
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Vec<PolicyKey> {
@@ -102,10 +119,7 @@ pub(super) async fn run(lifecycle: &Lifecycle) {
             super::observe::configuration_resource(kind),
             watcher::Config::default().labels(&part_of),
             |event| {
-                lifecycle.wake(event, |index, webhook| {
-                    let uid = webhook.annotations().get(names::POLICY_UID);
-                    uid.map(|uid| index.of_uid(uid)).unwrap_or_default()
-                });
+                lifecycle.wake(event, Index::of_webhook);
             },
         )
     });
@@ -191,17 +205,17 @@ impl Lifecycle {
                     index.policies.remove(&key);
                     index.rivals(&key)
                 });
-                // Whoever had to step back for its id may have another look.
+                // A policy that took another id because of this one is planned again.
                 for rival in rivals {
                     self.queue.add(rival);
                 }
             }
-            // What went while we did not look is found gone when its turn comes.
+            // A policy that was deleted during a gap of the watch is found gone when it is reconciled.
             Init | InitDone => {}
         }
     }
 
-    /// Asks for a look at the policies that an object concerns.
+    /// Asks for a reconcile of the policies that an object concerns.
     fn wake<K>(&self, event: &watcher::Event<K>, concerned: impl Fn(&Index, &K) -> Vec<PolicyKey>) {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         match event {

@@ -1,4 +1,4 @@
-//! The claim of a policy server's cache: made once, and watched until it is bound (section 19.9).
+//! The claim of a policy server's cache: created once, and observed until it is bound.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::ensure::check_owner;
 use super::{ServerError, Servers};
 use crate::objects;
 
-/// How long a claim may look for a volume before its server says so; and how often it is looked at meanwhile.
+/// How long a claim may stay unbound before the status reports it, and how often it is checked meanwhile.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Servers {
-    /// A claim is made once: most of what it asks for cannot be changed.
+    /// Creates the claim. It is never updated: most of its fields are immutable.
     pub(super) async fn make_claim(&self, server: &PolicyServer) -> Result<(), ServerError> {
         let Some(wanted) = objects::claim(server, &self.setup) else {
             return Ok(());
@@ -36,7 +36,7 @@ impl Servers {
         })
     }
 
-    /// Whether nothing is to be expected of the claim any more, if there is one.
+    /// Whether the claim is bound, or there is none.
     pub(super) async fn is_cache_bound(&self, server: &PolicyServer) -> Result<bool, ServerError> {
         let Some(wanted) = objects::claim(server, &self.setup) else {
             return Ok(true);
@@ -46,7 +46,7 @@ impl Servers {
         Ok(found.is_none_or(|found| is_bound(&found)))
     }
 
-    /// What whoever provides volumes said last about a claim.
+    /// The note of the last Event about a claim, which is where provisioners report.
     async fn words_about(&self, claim: &PersistentVolumeClaim) -> Result<String, ServerError> {
         let events: Api<Event> = self.namespaced();
         let selector = format!("regarding.uid={}", claim.uid().unwrap_or_default());
@@ -62,7 +62,7 @@ impl Servers {
         };
         let last = told.into_iter().max_by_key(when);
         let words = last.and_then(|event| event.note);
-        Ok(words.unwrap_or_else(|| "nobody says why".to_owned()))
+        Ok(words.unwrap_or_else(|| "no Event about it gives a reason".to_owned()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who calls a policy server: the webhooks of its policies.
+//! The webhooks that call a policy server.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -11,10 +11,10 @@ use crate::certificates::Authorities;
 
 /// A webhook that calls a Service.
 pub(super) struct Caller {
-    /// Whether the lifecycle keeps it as it should be. One of an earlier installation stays as it is until it is
-    /// taken over.
+    /// Whether the controller keeps it up to date. A webhook of an earlier installation stays unchanged until its policy
+    /// is taken over.
     is_kept: bool,
-    /// Whom it trusts.
+    /// The certificates that it trusts.
     bundle: String,
 }
 
@@ -56,7 +56,7 @@ impl Caller {
             .collect())
     }
 
-    /// Whether it takes what the authority signs from now on.
+    /// Whether it accepts certificates that the current authority signs.
     pub(super) fn trusts(&self, authorities: &Authorities) -> bool {
         !self.is_kept || authorities.are_trusted_by(&self.bundle)
     }

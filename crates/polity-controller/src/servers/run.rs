@@ -1,11 +1,21 @@
-//! What wakes a policy server: itself, its workload, the loss of its keys, and what its policies serve.
+//! Watches what concerns policy servers, and reconciles those that are concerned.
+//!
+//! Every object that a server owns is watched: whatever is edited or deleted is restored at once, not in the next slow
+//! round.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt as _, join_all};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt as _};
@@ -19,13 +29,13 @@ use super::{Next, Servers};
 use crate::certificates::Authorities;
 use crate::shell::{Queue, pause, slow_round, watch};
 
-/// How many policy servers are looked at side by side.
+/// How many policy servers are reconciled at the same time.
 const N_WORKERS: usize = 2;
-/// How long changes of revisions are gathered: a switch alone is several.
+/// How long changes are gathered before a reconcile: one switch of a policy alone is several changes of revisions.
 const GATHER: Duration = Duration::from_secs(1);
 
 impl Servers {
-    /// Watches and works until the shutdown, with the authority that is current.
+    /// Watches and reconciles until the shutdown, with the authority that is current.
     pub async fn run(self, authorities: Receiver<Authorities>, shutdown: Shutdown) {
         let queue = Queue::new(self.clock.clone());
         let failures = Mutex::new(BTreeMap::new());
@@ -34,7 +44,7 @@ impl Servers {
             tokio::select! {
                 () = Box::pin(self.watch(&queue)) => {}
                 () = self.renew(&queue, authorities.clone()) => {}
-                _ = futures::future::join_all(workers) => {}
+                _ = join_all(workers) => {}
             }
         };
         let _ = Box::pin(shutdown.run_until(work)).await;
@@ -72,7 +82,7 @@ impl Servers {
                     warn!(
                         name,
                         error = &error as &dyn std::error::Error,
-                        "could not bring the policy server forward"
+                        "policy server reconcile failed"
                     );
                     Some(pause(count(&name, true)))
                 }
@@ -85,7 +95,6 @@ impl Servers {
     }
 
     async fn watch(&self, queue: &Queue<String>) {
-        let label = |object: &BTreeMap<String, String>, key: &str| object.get(key).cloned();
         let servers = watch(
             Api::<PolicyServer>::all(self.client.clone()),
             (),
@@ -94,47 +103,58 @@ impl Servers {
                 each(event, |server| queue.add(server.name_any()));
             },
         );
-        let workloads = watch(
-            self.namespaced::<StatefulSet>(),
-            (),
-            watcher::Config::default().labels(known::WORKLOAD_POLICY_SERVER),
-            |event| {
-                each(event, |workload| {
-                    if let Some(server) = label(workload.labels(), known::WORKLOAD_POLICY_SERVER) {
-                        queue.add_after(server, GATHER);
-                    }
-                });
-            },
-        );
-        // Whoever deletes a key revokes it: the next one is made at once, not in the next slow round.
-        let secrets = watch(
-            self.namespaced::<PartialObjectMeta<Secret>>(),
-            (),
-            watcher::Config::default().labels(known::WORKLOAD_POLICY_SERVER),
-            |event| {
-                if let watcher::Event::Delete(secret) = event
-                    && let Some(server) = label(secret.labels(), known::WORKLOAD_POLICY_SERVER)
-                {
-                    queue.add(server);
-                }
-            },
-        );
         let revisions = watch(
             self.namespaced::<PolicyRevision>(),
             (),
             watcher::Config::default().labels(known::REVISION_POLICY_SERVER),
             |event| {
                 each(event, |revision| {
-                    if let Some(server) = label(revision.labels(), known::REVISION_POLICY_SERVER) {
-                        queue.add_after(server, GATHER);
+                    let server = revision.labels().get(known::REVISION_POLICY_SERVER);
+                    if let Some(server) = server {
+                        queue.add_after(server.clone(), GATHER);
                     }
                 });
             },
         );
-        tokio::join!(servers, workloads, secrets, revisions);
+        // Replicas renew their Lease all the time; only its loss matters here.
+        let leases = watch(
+            self.namespaced::<PartialObjectMeta<Lease>>(),
+            (),
+            owned(),
+            |event| {
+                if let watcher::Event::Delete(lease) = event {
+                    wake(queue, lease, Duration::ZERO);
+                }
+            },
+        );
+        let objects = [
+            owned_objects(queue, self.namespaced::<StatefulSet>()),
+            owned_objects(queue, self.namespaced::<PartialObjectMeta<Secret>>()),
+            owned_objects(queue, self.namespaced::<PartialObjectMeta<ConfigMap>>()),
+            owned_objects(queue, self.namespaced::<PartialObjectMeta<Service>>()),
+            owned_objects(
+                queue,
+                self.namespaced::<PartialObjectMeta<PersistentVolumeClaim>>(),
+            ),
+            owned_objects(
+                queue,
+                self.namespaced::<PartialObjectMeta<PodDisruptionBudget>>(),
+            ),
+            owned_objects(
+                queue,
+                self.namespaced::<PartialObjectMeta<ServiceAccount>>(),
+            ),
+            owned_objects(queue, self.namespaced::<PartialObjectMeta<Role>>()),
+            owned_objects(queue, self.namespaced::<PartialObjectMeta<RoleBinding>>()),
+            owned_objects(
+                queue,
+                Api::<PartialObjectMeta<ClusterRoleBinding>>::all(self.client.clone()),
+            ),
+        ];
+        tokio::join!(servers, revisions, leases, join_all(objects));
     }
 
-    /// Has another look at every server when the authority changes.
+    /// Reconciles every server when the authority changes.
     async fn renew(&self, queue: &Queue<String>, mut authorities: Receiver<Authorities>) {
         while authorities.changed().await.is_ok() {
             let servers: Api<PolicyServer> = Api::all(self.client.clone());
@@ -150,6 +170,34 @@ impl Servers {
             }
         }
         std::future::pending::<()>().await;
+    }
+}
+
+/// Selects the objects that servers own.
+fn owned() -> watcher::Config {
+    watcher::Config::default().labels(known::WORKLOAD_POLICY_SERVER)
+}
+
+/// Watches the objects of one kind that servers own. A deleted object is restored at once: the deletion of a key revokes
+/// it, and without a Service no request is judged.
+fn owned_objects<K>(queue: &Queue<String>, api: Api<K>) -> BoxFuture<'_, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    watch(api, (), owned(), |event| match event {
+        watcher::Event::Delete(object) => wake(queue, object, Duration::ZERO),
+        watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+            wake(queue, object, GATHER);
+        }
+        watcher::Event::Init | watcher::Event::InitDone => {}
+    })
+    .boxed()
+}
+
+/// Asks for a reconcile of the server that an object belongs to.
+fn wake(queue: &Queue<String>, object: &impl kube::ResourceExt, delay: Duration) {
+    if let Some(server) = object.labels().get(known::WORKLOAD_POLICY_SERVER) {
+        queue.add_after(server.clone(), delay);
     }
 }
 

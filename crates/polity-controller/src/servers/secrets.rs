@@ -1,4 +1,4 @@
-//! The Secrets with certificates, read, planned and written.
+//! Reads, plans and writes the Secrets with certificates.
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -22,15 +22,15 @@ const FORMAT: (&str, &str) = ("kubewarden.io/cert-format-version", "1");
 /// Why a certificate could not be made or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The API server, or the way to it.
+    /// A request to the API server failed.
     #[error("storing a certificate")]
     Api(#[from] kube::Error),
-    /// The certificate.
+    /// The certificate could not be made.
     #[error("making a certificate")]
     Authority(#[from] AuthorityError),
 }
 
-/// The authority of this installation: read, and made or renewed where that is due.
+/// Reads the authority of this installation; creates or renews it when that is due.
 pub async fn ensure_authorities(
     client: &Client,
     namespace: &str,
@@ -51,7 +51,7 @@ pub async fn ensure_authorities(
             ..ObjectMeta::default()
         };
         match store(&secrets, stored, metadata, contents).await {
-            // Somebody was quicker, and theirs is the one that counts.
+            // Another controller was faster, and its authority counts.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             other => {
                 other?;
@@ -61,7 +61,7 @@ pub async fn ensure_authorities(
     }
 }
 
-/// The certificate that the controller serves its webhooks with, for the name of its Service.
+/// The certificate of the controller's own webhooks, for the name of their Service.
 pub async fn ensure_webhook_certificate(
     client: &Client,
     namespace: &str,
@@ -83,7 +83,7 @@ pub async fn ensure_webhook_certificate(
             ..ObjectMeta::default()
         };
         match store(&secrets, stored, metadata, due.clone()).await {
-            // Somebody was quicker, and theirs is as good.
+            // Another controller was faster, and its certificate is as good.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             other => {
                 other?;
@@ -93,7 +93,7 @@ pub async fn ensure_webhook_certificate(
     }
 }
 
-/// The serving certificate of a policy server, and what it signs its cache with.
+/// Writes the serving certificate of a policy server, and the key that signs its cache.
 pub(super) async fn ensure(
     client: &Client,
     setup: &Setup,
@@ -126,8 +126,8 @@ pub(super) async fn ensure(
     let Some(contents) = serving else {
         return Ok(());
     };
-    // Also after a restart in the middle of a rotation: replicas show what they have until everybody would take
-    // what comes.
+    // Also after a restart in the middle of a rotation: replicas keep their certificate until every webhook trusts the
+    // next one.
     let callers = Caller::list(client, &setup.namespace, &service).await?;
     if !callers.iter().all(|caller| caller.trusts(authorities)) {
         return Err(ServerError::NotTrustedYet);
@@ -136,7 +136,7 @@ pub(super) async fn ensure(
     Ok(store(&secrets, stored, metadata, contents).await?)
 }
 
-/// Creates a Secret, or replaces the very version that was read.
+/// Creates a Secret, or replaces the version that was read.
 async fn store(
     secrets: &Api<Secret>,
     stored: Option<Secret>,

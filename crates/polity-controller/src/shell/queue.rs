@@ -1,4 +1,4 @@
-//! Who is due when: each key once, one at a time, no sooner than asked.
+//! A work queue with delays: each key is queued once, and handled by one worker at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use polity_runtime::{Clock, Moment};
 use tokio::sync::Notify;
 
-/// Keys to look at. A key that is being looked at is not handed out a second time before it is done.
+/// Keys to reconcile. A key that is being reconciled is not handed out again before it is done.
 #[derive(Debug)]
 pub(crate) struct Queue<K> {
     clock: Clock,
@@ -33,12 +33,12 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Asks for a key to be looked at now.
+    /// Queues a key for now.
     pub(crate) fn add(&self, key: K) {
         self.add_after(key, Duration::ZERO);
     }
 
-    /// Asks for a key to be looked at after a while, or sooner if somebody else wants it sooner.
+    /// Queues a key for later. The earliest of several times counts.
     pub(crate) fn add_after(&self, key: K, delay: Duration) {
         let when = self.clock.moment() + delay;
         let mut state = self.state();
@@ -51,7 +51,7 @@ impl<K: Ord + Clone> Queue<K> {
     /// The next key that is due; waits for one.
     pub(crate) async fn next(&self) -> K {
         loop {
-            // Registered before looking: what is added in between wakes us.
+            // Registered before the check, so that a key added in between is noticed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let soonest = match self.take() {
@@ -68,7 +68,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Says that a key has been looked at.
+    /// Marks a key as handled.
     pub(crate) fn done(&self, key: &K) {
         self.state().running.remove(key);
         self.changed.notify_waiters();
@@ -93,7 +93,7 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        // The state is whole between any two lines that change it.
+        // A panic elsewhere cannot leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! One watch, taken up again whenever it breaks.
+//! A watch that is restarted whenever it breaks.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
-/// One watch, from which each change is seen. Never ends: what breaks is taken up again.
+/// Watches objects and calls `see` for each event. Never ends: a broken watch is restarted.
 pub(crate) async fn watch<K>(
     api: Api<K>,
     kind: K::DynamicType,
@@ -26,7 +26,7 @@ pub(crate) async fn watch<K>(
             Some(Err(error)) => {
                 debug!(kind = %K::kind(&kind), error = &error as &dyn std::error::Error, "a watch broke");
             }
-            // A watcher takes up again whatever breaks, so it has no end.
+            // A watcher restarts by itself, so its stream has no end.
             None => std::future::pending().await,
         }
     }

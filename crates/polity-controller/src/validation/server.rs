@@ -9,6 +9,7 @@ use polity_core::quantity::Quantity;
 use polity_core::{FieldError, FieldPath};
 use serde_json::json;
 
+use crate::install::{CLEANUP_ACCOUNT, CONTROLLER};
 use crate::names::policy_server;
 
 /// The longest name an object of this kind may have.
@@ -17,6 +18,9 @@ const NAME_MAX: usize = 63;
 const SERVICE_NAME_MAX: usize = 49;
 /// The type of a Secret that holds credentials for registries.
 const DOCKER_CONFIG: &str = "kubernetes.io/dockerconfigjson";
+
+/// Accounts whose rights no policy server may have.
+const RESERVED_ACCOUNTS: [&str; 2] = [CONTROLLER, CLEANUP_ACCOUNT];
 
 /// What the names in a policy server lead to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +60,15 @@ pub fn server(server: &PolicyServer, references: &References) -> Vec<FieldError>
         let field = spec.child("sigstoreTrustConfig");
         let detail = "there is no ConfigMap of this name with the key sigstore-trust-config";
         wrong.push(FieldError::invalid(&field, &json!(map), detail));
+    }
+    // One that is being deleted only loses its finalizer.
+    let is_deleted = server.metadata.deletion_timestamp.is_some();
+    let account = server.spec.service_account_name.as_deref();
+    if let Some(account) = account.filter(|name| !is_deleted && RESERVED_ACCOUNTS.contains(name)) {
+        let detail =
+            "is the account of the installation itself; a policy server must not have its rights";
+        let field = spec.child("serviceAccountName");
+        wrong.push(FieldError::invalid(&field, &json!(account), detail));
     }
     if server.spec.min_available.is_some() && server.spec.max_unavailable.is_some() {
         let detail = "minAvailable and maxUnavailable cannot both be set";

@@ -261,6 +261,11 @@ fn policy_servers() {
         ),
         (
             "a",
+            json!({"serviceAccountName": "kubewarden-controller"}),
+            "spec.serviceAccountName: Invalid value: \"kubewarden-controller\"",
+        ),
+        (
+            "a",
             json!({"minAvailable": 1, "maxUnavailable": "10%"}),
             "spec.maxUnavailable: Forbidden",
         ),

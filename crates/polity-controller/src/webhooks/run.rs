@@ -2,26 +2,20 @@
 
 use std::net::SocketAddr;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use polity_runtime::serve::{BindError, Server};
 use polity_runtime::tls::{ServerTls, TlsError, TlsMaterial};
-use polity_runtime::write::{WriteError, Writer};
 use polity_runtime::{Clock, Shutdown};
 use tracing::{info, warn};
 
-use super::{Reviewer, Verb, configuration_name, configurations, router};
+use super::{Registration, Reviewer, Verb, configuration_name, router};
 use crate::certificates::{Authorities, CHECK_EVERY, Contents};
 use crate::names::UniqueNames;
 use crate::objects::Setup;
 use crate::servers::{SecretError, ensure_authorities, ensure_webhook_certificate};
-
-/// The name under which the configurations are written.
-const MANAGER: &str = "polity/webhooks";
 
 /// Why the webhooks cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -36,14 +30,14 @@ pub enum ServeError {
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The configurations could not be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// The API server, or the way to it.
-    #[error("asking who we are")]
+    #[error("registering our own webhooks")]
+    Register(#[source] kube::Error),
+    /// The API server did not answer as which user it knows this process.
+    #[error("asking the API server for our own user name")]
     Api(#[from] kube::Error),
 }
 
-/// Whether some controller has registered its webhooks: from then on what they fill in is filled in.
+/// Whether some controller has registered its webhooks. From then on they fill in defaults.
 pub async fn are_registered(client: &Client) -> kube::Result<bool> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let found = api
@@ -52,24 +46,24 @@ pub async fn are_registered(client: &Client) -> kube::Result<bool> {
     Ok(found.is_some())
 }
 
-/// What serves the webhooks for our own kinds. Every controller does, whoever leads.
+/// Serves the webhooks for our own kinds. Every controller does, whether it leads or not.
 #[derive(Clone)]
 pub struct Webhooks {
-    /// As whom it looks things up.
+    /// The client that answers are looked up with.
     pub client: Client,
     /// The time.
     pub clock: Clock,
     /// Where it listens.
     pub listen: SocketAddr,
-    /// The Service by which API servers reach it.
-    pub service: String,
+    /// How API servers are told to call it.
+    pub registration: Registration,
     /// How policy servers are set up.
     pub setup: Setup,
     /// How ids are spelled.
     pub unique_names: UniqueNames,
 }
 
-/// Webhooks that listen, and that nobody has been told to call yet.
+/// Webhooks that listen and are not registered yet.
 pub struct BoundWebhooks {
     webhooks: Webhooks,
     server: Server,
@@ -79,7 +73,7 @@ pub struct BoundWebhooks {
 }
 
 impl BoundWebhooks {
-    /// Where it listens: where the Service must lead.
+    /// The address at which it listens, for the endpoints of the Service.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
@@ -93,7 +87,7 @@ impl BoundWebhooks {
             reviewer,
             authorities,
         } = self;
-        // Connections wait from here on: whoever calls gets an answer.
+        // The listener queues connections from here on, so that every call is answered.
         webhooks.register(&authorities).await?;
         info!(address = %server.address(), "serving the webhooks for our own kinds");
         let serving = server.run(router(reviewer), shutdown.clone());
@@ -127,22 +121,23 @@ impl Webhooks {
     async fn certificate(&self) -> Result<(Authorities, Contents), SecretError> {
         let (client, namespace, now) = (&self.client, &self.setup.namespace, self.clock.now());
         let authorities = ensure_authorities(client, namespace, now).await?;
-        let certificate =
-            ensure_webhook_certificate(client, namespace, &self.service, &authorities, now).await?;
+        let certificate = ensure_webhook_certificate(
+            client,
+            namespace,
+            self.registration.service(),
+            &authorities,
+            now,
+        )
+        .await?;
         Ok((authorities, certificate))
     }
 
-    async fn register(&self, authorities: &Authorities) -> Result<(), WriteError> {
-        let (mutating, validating) =
-            configurations(&self.setup.namespace, &self.service, &authorities.bundle());
-        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
-        Writer::new(api, (), MANAGER).apply(&mutating).await?;
-        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        Writer::new(api, (), MANAGER).apply(&validating).await?;
-        Ok(())
+    async fn register(&self, authorities: &Authorities) -> Result<(), ServeError> {
+        let registered = self.registration.register(authorities).await;
+        registered.map_err(ServeError::Register)
     }
 
-    /// Looks after the certificate: API servers trust a new authority before we serve with what it signed.
+    /// Renews the certificate. API servers trust a new authority before it signs what is served.
     async fn renew(&self, tls: &ServerTls) {
         loop {
             self.clock.sleep(CHECK_EVERY).await;
@@ -162,7 +157,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// As whom the API server knows us.
+    /// The user name by which the API server knows this process.
     async fn own_user(&self) -> Result<String, kube::Error> {
         let api: Api<SelfSubjectReview> = Api::all(self.client.clone());
         let review = api

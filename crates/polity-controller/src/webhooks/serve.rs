@@ -1,25 +1,34 @@
 //! The router of the webhooks, and the lookups behind their answers.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use http::{StatusCode, Uri};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
-use polity_api::policies::v1::PolicyServer;
+use kube::{Api, Client, Resource, ResourceExt};
+use polity_api::policies::names;
+use polity_api::policies::v1::{PolicyRevision, PolicyServer};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::{Facts, OwnKind, Verb, answer, route};
+use super::{Facts, OwnKind, ServedPolicies, Verb, answer, route};
 use crate::names::{UniqueNames, stateful_set};
-use crate::objects::Setup;
+use crate::objects::{self, Setup};
 use crate::validation::{References, StatusWriter};
 
 /// The key of a Sigstore trust config in its ConfigMap.
 const TRUST_CONFIG: &str = "sigstore-trust-config";
-/// Where a token says which pod it was given to.
+/// The claims of a token that name the pod it was issued to.
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+/// How many revisions are read to count the policies of a policy server.
+const MOST_REVISIONS: u32 = 500;
+/// How long the count may take. The webhook of deletions has 5 seconds.
+const COUNT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Looks up what answers depend on.
 #[derive(Clone)]
@@ -27,7 +36,7 @@ pub struct Reviewer {
     client: Client,
     setup: Setup,
     unique_names: UniqueNames,
-    /// As whom the controller writes.
+    /// The user name of the controller.
     own_user: String,
 }
 
@@ -47,8 +56,14 @@ impl Reviewer {
             unique_names: self.unique_names,
             references: References::default(),
             writer: StatusWriter::Other,
+            served: None,
         };
         match (verb, kind) {
+            (Verb::Validate, OwnKind::Server) if request["operation"] == "DELETE" => {
+                facts.served = self
+                    .served(request["name"].as_str().unwrap_or_default())
+                    .await;
+            }
             (Verb::Validate, OwnKind::Server) => {
                 facts.references = self.references(request).await?;
             }
@@ -60,11 +75,43 @@ impl Reviewer {
         Ok(facts)
     }
 
+    /// Counts the policies that a policy server serves. A failure is no reason to refuse the deletion of the server.
+    async fn served(&self, server: &str) -> Option<ServedPolicies> {
+        let revisions: Api<PolicyRevision> = self.namespaced();
+        let of_server = format!("{}={server}", names::REVISION_POLICY_SERVER);
+        let params = ListParams::default()
+            .labels(&of_server)
+            .limit(MOST_REVISIONS);
+        match tokio::time::timeout(COUNT_PATIENCE, revisions.list(&params)).await {
+            Ok(Ok(list)) => {
+                let has_more = list
+                    .metadata
+                    .continue_
+                    .is_some_and(|token| !token.is_empty());
+                Some(ServedPolicies::of(&list.items, has_more))
+            }
+            Ok(Err(error)) => {
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    name = server,
+                    error, "could not count the policies of a policy server"
+                );
+                None
+            }
+            Err(_) => {
+                warn!(
+                    name = server,
+                    "counting the policies of a policy server took too long"
+                );
+                None
+            }
+        }
+    }
+
     async fn references(&self, request: &Value) -> kube::Result<References> {
         let spec = &request["object"]["spec"];
-        let namespace = &self.setup.namespace;
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let secrets: Api<Secret> = self.namespaced();
+        let maps: Api<ConfigMap> = self.namespaced();
         let secret = match spec["imagePullSecret"].as_str() {
             Some(name) => secrets.get_opt(name).await?,
             None => None,
@@ -81,7 +128,7 @@ impl Reviewer {
         })
     }
 
-    /// Who writes: the controller itself, the account of some policy servers, or somebody.
+    /// The writer of a status: the controller itself, a replica of some policy servers, or anybody else.
     async fn writer(&self, user: &Value) -> kube::Result<StatusWriter> {
         let name = user["username"].as_str().unwrap_or_default();
         if name == self.own_user {
@@ -93,16 +140,38 @@ impl Reviewer {
         };
         let servers: Api<PolicyServer> = Api::all(self.client.clone());
         let servers = servers.list(&ListParams::default()).await?;
-        let of_account = servers.iter().filter(|server| {
-            let own = server.spec.service_account_name.as_deref();
-            own.unwrap_or(&self.setup.service_account) == account
-        });
-        let servers = of_account.map(ResourceExt::name_any).collect();
-        Ok(replica(servers, user["extra"][POD_NAME][0].as_str()))
+        let of_account = servers
+            .iter()
+            .filter(|server| objects::account(server) == account);
+        let of_account = of_account.map(ResourceExt::name_any).collect();
+        let claim = |key: &str| user["extra"][key][0].as_str();
+        let writer = replica(of_account, claim(POD_NAME));
+        let (StatusWriter::Replica { servers: own, .. }, Some(pod)) = (&writer, claim(POD_NAME))
+        else {
+            return Ok(writer);
+        };
+        if !own.is_empty() {
+            return Ok(writer);
+        }
+        // Replicas that were started before the account of their server changed report until they are replaced.
+        let all = servers.iter().map(ResourceExt::name_any).collect();
+        let former = replica(all, Some(pod));
+        let pods: Api<Pod> = self.namespaced();
+        let found = pods.get_opt(pod).await?;
+        let is_it = found.is_some_and(|found| is_replica(&found, &former, account, claim(POD_UID)));
+        Ok(if is_it { former } else { writer })
+    }
+
+    fn namespaced<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.setup.namespace)
     }
 }
 
-/// A replica of one of the servers that share an account. A pod is of one server only, and has one number.
+/// The replica that a pod name stands for, among servers that share an account. A pod belongs to one server and has one
+/// ordinal. Without a pod name the writer can be any replica of these servers.
 fn replica(servers: Vec<String>, pod: Option<&str>) -> StatusWriter {
     let Some(pod) = pod else {
         return StatusWriter::Replica {
@@ -119,6 +188,23 @@ fn replica(servers: Vec<String>, pod: Option<&str>) -> StatusWriter {
             .collect(),
         ordinal: ordinal.parse().ok(),
     }
+}
+
+/// Whether a pod is this replica of the StatefulSet of its server, runs under this account, and is the one that the
+/// token was issued to.
+fn is_replica(pod: &Pod, replica: &StatusWriter, account: &str, uid: Option<&str>) -> bool {
+    let StatusWriter::Replica { servers, .. } = replica else {
+        return false;
+    };
+    let [server] = servers.as_slice() else {
+        return false;
+    };
+    let workload = stateful_set(server);
+    let mut owners = pod.owner_references().iter();
+    objects::account_of(pod) == account
+        && pod.labels().get(names::WORKLOAD_POLICY_SERVER) == Some(server)
+        && owners.any(|owner| owner.kind == "StatefulSet" && owner.name == workload)
+        && uid.is_some_and(|uid| pod.metadata.uid.as_deref() == Some(uid))
 }
 
 /// The webhooks, as a router.
@@ -146,6 +232,55 @@ async fn review(State(reviewer): State<Reviewer>, uri: Uri, Json(review): Json<V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_of_another_account_reports_only_if_it_is_that_replica() {
+        let pod = |account: &str, owner: &str, label: &str| -> Pod {
+            serde_json::from_value(json!({
+                "metadata": {
+                    "name": "policy-server-a-0", "uid": "u", "labels": {"kubewarden/policy-server": label},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": "s"}],
+                },
+                "spec": {"serviceAccountName": account, "containers": []},
+            }))
+            .unwrap()
+        };
+        let replica = replica(
+            vec!["a".to_owned(), "b".to_owned()],
+            Some("policy-server-a-0"),
+        );
+        let of_a = pod("policy-server", "policy-server-a", "a");
+        assert!(is_replica(&of_a, &replica, "policy-server", Some("u")));
+        for (what, pod, account, uid) in [
+            (
+                "another account",
+                of_a.clone(),
+                "policy-server-b",
+                Some("u"),
+            ),
+            (
+                "an earlier pod of the name",
+                of_a.clone(),
+                "policy-server",
+                Some("v"),
+            ),
+            ("a token of no pod", of_a, "policy-server", None),
+            (
+                "no replica",
+                pod("policy-server", "web", "a"),
+                "policy-server",
+                Some("u"),
+            ),
+            (
+                "a label of another",
+                pod("policy-server", "policy-server-a", "b"),
+                "policy-server",
+                Some("u"),
+            ),
+        ] {
+            assert!(!is_replica(&pod, &replica, account, uid), "{what}");
+        }
+    }
 
     #[test]
     fn a_pod_reports_for_its_own_server_and_number() {

@@ -1,4 +1,4 @@
-//! Sections 1.7 and 3: what is registered, and what is answered.
+//! What is registered, and what is answered.
 
 use super::*;
 
@@ -7,6 +7,7 @@ fn facts() -> Facts {
         unique_names: UniqueNames::Classic,
         references: References::default(),
         writer: StatusWriter::Other,
+        served: None,
     }
 }
 
@@ -59,10 +60,46 @@ fn names_and_paths_are_those_that_installations_have() {
         service.path.as_deref(),
         Some("/validate-policies-kubewarden-io-v1-policyrevision")
     );
+    let failure_policies: Vec<_> = hooks
+        .iter()
+        .map(|hook| (hook.name.as_str(), hook.failure_policy.as_deref().unwrap()))
+        .collect();
+    let (deletion, others) = failure_policies.split_last().unwrap();
+    assert_eq!(*deletion, ("vpolicyserverdeletion.kb.io", "Ignore"));
+    assert!(others.iter().all(|(_, policy)| *policy == "Fail"));
+}
+
+#[test]
+fn the_deletion_of_a_policy_server_is_allowed_with_a_warning() {
+    let ask = |served: Option<ServedPolicies>| {
+        let facts = Facts { served, ..facts() };
+        let request = json!({"uid": "u", "operation": "DELETE", "name": "a", "object": null});
+        let answer = answer(
+            Verb::Validate,
+            OwnKind::Server,
+            &json!({ "request": request }),
+            &facts,
+        );
+        assert_eq!(answer["response"]["allowed"], true);
+        answer["response"]["warnings"].clone()
+    };
+    let two = ServedPolicies {
+        n_protecting: 2,
+        ..ServedPolicies::default()
+    };
+    assert_eq!(
+        ask(Some(two)),
+        json!([
+            "2 policies are no longer enforced without PolicyServer a (2 in protect mode, 0 in monitor mode)"
+        ])
+    );
+    assert_eq!(ask(Some(ServedPolicies::default())), Value::Null);
+    let uncounted = ask(None);
     assert!(
-        hooks
-            .iter()
-            .all(|hook| hook.failure_policy.as_deref() == Some("Fail"))
+        uncounted[0]
+            .as_str()
+            .unwrap()
+            .contains("could not be counted")
     );
 }
 

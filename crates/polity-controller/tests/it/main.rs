@@ -8,6 +8,7 @@ mod defaults;
 mod deletion;
 mod lifecycle;
 mod owners;
+mod restores;
 mod rollbacks;
 mod servers;
 mod webhooks;

@@ -6,10 +6,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, Subject};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
-use polity_api::policies::v1::{PolicyRevision, PolicyServer};
+use polity_api::policies::v1::{PolicyRevision, PolicyServer, PolicyServerStatus};
 use polity_controller::names;
 use polity_controller::servers::{Next, Servers, ensure_authorities};
 use polity_pki::Certificate;
@@ -36,15 +37,24 @@ async fn add(world: &World, name: &str, fields: Value) {
     api.create(&PostParams::default(), &server).await.unwrap();
 }
 
-/// `Type=Status` of every condition, and what those that are not true say.
+/// `Type=Status` of every condition, and what those that are not true say. All of them have a message.
 async fn conditions(world: &World, name: &str) -> Vec<String> {
-    let api: Api<PolicyServer> = Api::all(world.client.clone());
-    let status = api.get(name).await.unwrap().status.unwrap();
-    let shown = status
-        .conditions
-        .iter()
-        .map(|one| format!("{}={} {}", one.type_, one.status, one.message));
+    let status = status(world, name).await;
+    let shown = status.conditions.iter().map(|one| {
+        assert!(!one.message.is_empty(), "{} has no message", one.type_);
+        let message = if one.status == "True" {
+            ""
+        } else {
+            &one.message
+        };
+        format!("{}={} {message}", one.type_, one.status)
+    });
     shown.map(|line| line.trim_end().to_owned()).collect()
+}
+
+async fn status(world: &World, name: &str) -> PolicyServerStatus {
+    let api: Api<PolicyServer> = Api::all(world.client.clone());
+    api.get(name).await.unwrap().status.unwrap()
 }
 
 /// Reconciles until there is nothing to hurry for.
@@ -181,6 +191,11 @@ async fn a_server_goes_when_nobody_is_called_under_its_name() {
         settle(&servers, &world, "default", &clock).await,
         Next::After(_)
     ));
+    let said = conditions(&world, "default").await;
+    assert_eq!(
+        said,
+        ["PolicyWebhooksCleanedUp=False webhooks of policies that still call this server: 1"]
+    );
     policies.reconcile(&key).await.unwrap();
     assert_eq!(world.paths("p").await, [""; 0]);
     assert_eq!(
@@ -219,13 +234,20 @@ async fn names_that_resemble_each_other_live_side_by_side() {
     }
 }
 
-/// Acceptance 31, as far as RBAC goes: a server with an account of its own has no right on what is another's.
+/// A server that names no account gets one of its own, and has no rights on the objects of another server.
 #[tokio::test]
 async fn a_server_has_no_rights_on_what_is_anothers() {
+    let own = [json!({}), json!({})];
+    check_rights(own, "policy-server-a").await;
+    let named = ["mine", "yours"].map(|name| json!({"serviceAccountName": name}));
+    check_rights(named, "mine").await;
+}
+
+async fn check_rights(fields: [Value; 2], account: &str) {
     let (world, clock) = (World::start().await, clock());
     let servers = servers(world.client.clone(), &clock);
-    for name in ["a", "b"] {
-        add(&world, name, json!({"serviceAccountName": name})).await;
+    for (name, fields) in ["a", "b"].into_iter().zip(fields) {
+        add(&world, name, fields).await;
         settle(&servers, &world, name, &clock).await;
     }
     let policies = controller(world.client.clone(), &clock);
@@ -233,7 +255,7 @@ async fn a_server_has_no_rights_on_what_is_anothers() {
     policies.reconcile(&key).await.unwrap();
     let revision = world.revisions_of("p").await.remove(0).name_any();
 
-    let user = format!("system:serviceaccount:{NAMESPACE}:a");
+    let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
     let groups = ["system:serviceaccounts", "system:authenticated"];
     let client = world.server.client_as(&user, &groups).await;
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
@@ -267,8 +289,100 @@ async fn a_server_has_no_rights_on_what_is_anothers() {
             code(workload(&client, "policy-server-b").await),
         ),
     ] {
-        assert_eq!(code, 403, "{what}");
+        assert_eq!(code, 403, "{account}: {what}");
     }
+}
+
+/// Replicas of an earlier release run under an account that all servers share. They keep their rights until they are
+/// replaced by replicas under the account of the server, and no longer.
+#[tokio::test]
+async fn replicas_under_a_former_account_keep_their_rights_until_they_are_replaced() {
+    let (world, clock) = (World::start().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    add(&world, "a", json!({"serviceAccountName": "policy-server"})).await;
+    settle(&servers, &world, "a", &clock).await;
+    let workloads: Api<StatefulSet> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let workload = workloads.get("policy-server-a").await.unwrap();
+    let replica = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "policy-server-a-0", "namespace": NAMESPACE, "labels": {"kubewarden/policy-server": "a"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "policy-server-a", "uid": workload.uid(),
+            }],
+        },
+        "spec": {"serviceAccountName": "policy-server", "containers": [{"name": "main", "image": "polity"}]},
+    });
+    world.add(&replica).await;
+
+    let api: Api<PolicyServer> = Api::all(world.client.clone());
+    let params = PatchParams::default();
+    let unnamed = Patch::Merge(json!({"spec": {"serviceAccountName": null}}));
+    api.patch("a", &params, &unnamed).await.unwrap();
+    settle(&servers, &world, "a", &clock).await;
+    assert_eq!(
+        subjects(&world).await,
+        (
+            vec!["policy-server-a".to_owned(), "policy-server".to_owned()],
+            vec!["policy-server-a".to_owned()]
+        )
+    );
+    let template = workloads.get("policy-server-a").await.unwrap();
+    let pod = template.spec.template.spec.unwrap();
+    assert_eq!(pod.service_account_name.as_deref(), Some("policy-server-a"));
+
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("policy-server-a-0", &at_once).await.unwrap();
+    settle(&servers, &world, "a", &clock).await;
+    let own = vec!["policy-server-a".to_owned()];
+    assert_eq!(subjects(&world).await, (own.clone(), own));
+
+    let named = Patch::Merge(json!({"spec": {"serviceAccountName": "mine"}}));
+    api.patch("a", &params, &named).await.unwrap();
+    settle(&servers, &world, "a", &clock).await;
+    assert_eq!(subjects(&world).await, (vec!["mine".to_owned()], vec![]));
+}
+
+/// The accounts that the Role of the server `a` and the rights to read the cluster are bound to.
+async fn subjects(world: &World) -> (Vec<String>, Vec<String>) {
+    let names = |subjects: Option<Vec<Subject>>| {
+        let subjects = subjects.unwrap_or_default().into_iter();
+        subjects.map(|subject| subject.name).collect()
+    };
+    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let binding = bindings.get("policy-server-a").await.unwrap();
+    let contexts: Api<ClusterRoleBinding> = Api::all(world.client.clone());
+    let context = contexts.get("kubewarden-context-watcher-a").await.unwrap();
+    (names(binding.subjects), names(context.subjects))
+}
+
+#[tokio::test]
+async fn the_status_counts_ready_replicas_and_served_policies() {
+    let (world, clock) = (World::bare().await, clock());
+    let servers = servers(world.client.clone(), &clock);
+    let policies = controller(world.client.clone(), &clock);
+    world.add_server(json!({"replicas": 2})).await;
+    settle(&servers, &world, "default", &clock).await;
+    let shown = async || {
+        let status = status(&world, "default").await;
+        (status.ready.unwrap(), status.policies.unwrap())
+    };
+    assert_eq!(shown().await, ("0/2".to_owned(), 0));
+    world.follow().await;
+    let counted = Patch::Merge(json!({"status": {"replicas": 2, "readyReplicas": 1}}));
+    let workloads: Api<StatefulSet> = Api::namespaced(world.client.clone(), NAMESPACE);
+    workloads
+        .patch_status("policy-server-default", &PatchParams::default(), &counted)
+        .await
+        .unwrap();
+    let key = world.add_policy("p").await;
+    policies.reconcile(&key).await.unwrap();
+    world.load("p").await;
+    policies.reconcile(&key).await.unwrap();
+    settle(&servers, &world, "default", &clock).await;
+    assert_eq!(shown().await, ("1/2".to_owned(), 1));
+    assert_eq!(status(&world, "default").await.ready_replicas, Some(1));
 }
 
 async fn workload(client: &kube::Client, name: &str) -> kube::Result<StatefulSet> {
@@ -332,7 +446,7 @@ async fn a_claim_that_finds_no_volume_is_told_of_after_two_minutes() {
     clock.advance(Duration::from_mins(3));
     assert_eq!(
         told().await,
-        "CacheReconciled=False the claim policy-server-a-cache is not bound: nobody says why"
+        "CacheReconciled=False the claim policy-server-a-cache is not bound: no Event about it gives a reason"
     );
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), NAMESPACE);
     let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));

@@ -3,24 +3,36 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::{ClusterAdmissionPolicy, PolicyRevision, PolicyServer};
+use polity_controller::lifecycle::WebhookKind;
 use polity_controller::names::UniqueNames;
-use polity_controller::webhooks::{SERVICE, Webhooks};
+use polity_controller::webhooks::{Registration, SERVICE, Webhooks, configuration_name};
 use polity_runtime::{Clock, Shutdown};
+use polity_testing::Http;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::whole::Running;
 use crate::world::{NAMESPACE, World, clock, controller, setup};
 
 /// Starts the webhooks, with a Service that leads to them.
 async fn serve(world: &World) -> (Shutdown, JoinHandle<()>) {
+    let registration = registration(world.client.clone());
+    serve_with(world, registration).await
+}
+
+fn registration(client: Client) -> Registration {
+    Registration::new(client, Clock::system(), NAMESPACE, SERVICE)
+}
+
+async fn serve_with(world: &World, registration: Registration) -> (Shutdown, JoinHandle<()>) {
     let webhooks = Webhooks {
         client: world.client.clone(),
         clock: Clock::system(),
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        service: SERVICE.to_owned(),
+        registration,
         setup: setup(),
         unique_names: UniqueNames::Classic,
     };
@@ -136,7 +148,7 @@ async fn a_revision_is_reported_about_by_its_own_server_only() {
     });
     world.add(&server).await;
     let revision = world.revisions_of("p").await.remove(0);
-    for account in ["policy-server", "other"] {
+    for account in ["policy-server-default", "other"] {
         world.add(&may_report(account)).await;
     }
     let as_account = async |account: &str| -> Api<PolicyRevision> {
@@ -147,7 +159,7 @@ async fn a_revision_is_reported_about_by_its_own_server_only() {
             .await;
         Api::namespaced(client, NAMESPACE)
     };
-    let own = as_account("policy-server").await;
+    let own = as_account("policy-server-default").await;
     let other = as_account("other").await;
     let report = |reason: &str| {
         let condition = json!({
@@ -180,6 +192,85 @@ async fn a_revision_is_reported_about_by_its_own_server_only() {
     assert!(refused.contains("data cannot be changed"), "{refused}");
     shutdown.trigger();
     serving.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_configurations_are_restored_when_they_are_edited_or_deleted() {
+    let world = World::bare().await;
+    let user = format!("system:serviceaccount:{NAMESPACE}:kubewarden-controller");
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let registration = registration(world.server.client_as(&user, &groups).await);
+    let (shutdown, serving) = serve_with(&world, registration.clone()).await;
+    let running = Running::start_with(&world, None, Some(registration)).await;
+    for kind in [WebhookKind::Mutating, WebhookKind::Validating] {
+        let hooks = world.hooks(kind);
+        let name = configuration_name(kind.into());
+        let registered = polity_testing::eventually("the webhooks are registered", || async {
+            hooks.get_opt(&name).await.unwrap()
+        })
+        .await;
+        let is_back = async |edit: &str| {
+            polity_testing::eventually(&format!("{name} is restored after {edit}"), || async {
+                let found = hooks.get_opt(&name).await.unwrap();
+                found.is_some_and(|found| found.data["webhooks"] == registered.data["webhooks"])
+            })
+            .await;
+        };
+        let params = PatchParams::default();
+        let blind = json!([
+            {"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"never": "set"}}},
+            {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
+        ]);
+        let blind: Patch<()> = Patch::Json(serde_json::from_value(blind).unwrap());
+        hooks.patch(&name, &params, &blind).await.unwrap();
+        is_back("an edit").await;
+        let emptied = Patch::Merge(json!({"webhooks": [], "metadata": {"labels": null}}));
+        hooks.patch(&name, &params, &emptied).await.unwrap();
+        is_back("the removal of all webhooks").await;
+        hooks.delete(&name, &DeleteParams::default()).await.unwrap();
+        is_back("a deletion").await;
+    }
+    running.stop().await;
+    shutdown.trigger();
+    serving.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deletion_of_a_policy_server_warns_about_the_policies_it_serves() {
+    let world = World::start().await;
+    let lifecycle = controller(world.client.clone(), &clock());
+    let keys = [
+        world.add_policy("p").await,
+        world.add_policy_with("m", json!({"mode": "monitor"})).await,
+        world.add_policy("pending").await,
+    ];
+    for key in &keys {
+        lifecycle.reconcile(key).await.unwrap();
+    }
+    for (key, name) in keys.iter().zip(["p", "m"]) {
+        world.load(name).await;
+        lifecycle.reconcile(key).await.unwrap();
+    }
+    let (shutdown, serving) = serve(&world).await;
+    let http = Http::new(world.client.clone());
+    let path = "/apis/policies.kubewarden.io/v1/policyservers/default";
+    // A dry run asks the webhooks too, and API servers learn of webhooks by watching.
+    let warning = polity_testing::eventually("a deletion is answered with a warning", || async {
+        let answer = http.delete(&format!("{path}?dryRun=All")).await;
+        assert_eq!(answer.code, 200);
+        Some(answer.header("warning").to_owned()).filter(|warning| !warning.is_empty())
+    })
+    .await;
+    assert!(
+        warning.contains(
+            "2 policies are no longer enforced without PolicyServer default (1 in protect mode, 1 in monitor mode)"
+        ),
+        "{warning}"
+    );
+    shutdown.trigger();
+    serving.await.unwrap();
+    // Nobody answers any more, and the deletion is not refused.
+    http.delete(path).await.expect(200);
 }
 
 /// What the controller gives to the account of a policy server.

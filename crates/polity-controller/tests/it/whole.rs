@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -14,6 +14,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use polity_api::policies::v1::{ConditionStatus, Phase, PolicyServer, PolicyState, PolicyStatus};
 use polity_controller::Controller;
+use polity_controller::webhooks::Registration;
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::eventually;
 use serde::de::DeserializeOwned;
@@ -37,6 +38,15 @@ impl Running {
     /// Does so, with recommended policies from a ConfigMap.
     pub(crate) async fn start_with_defaults(world: &World, config_map: Option<&str>) -> Self {
         world.add_roles().await;
+        Self::start_with(world, config_map, None).await
+    }
+
+    /// Starts a controller that keeps the configurations of webhooks, when the roles are installed.
+    pub(crate) async fn start_with(
+        world: &World,
+        config_map: Option<&str>,
+        registration: Option<Registration>,
+    ) -> Self {
         let user = format!("system:serviceaccount:{NAMESPACE}:kubewarden-controller");
         let groups = ["system:serviceaccounts", "system:authenticated"];
         let controller = Controller {
@@ -46,6 +56,7 @@ impl Running {
             setup: setup(),
             identity: Some("the-only-one".to_owned()),
             metrics: None,
+            registration,
         };
         let shutdown = Shutdown::new();
         let config_map = config_map.map(str::to_owned);
@@ -135,6 +146,7 @@ async fn a_policy_from_nothing_to_its_end() {
         names::<PodDisruptionBudget>(&world).await,
         names::<Role>(&world).await,
         names::<RoleBinding>(&world).await,
+        names::<ServiceAccount>(&world).await,
         names::<Lease>(&world).await,
     ] {
         assert!(found.contains(&own), "{found:?}");

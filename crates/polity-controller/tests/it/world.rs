@@ -435,7 +435,6 @@ pub(crate) fn installation() -> Installation {
 pub(crate) fn setup() -> Setup {
     Setup {
         namespace: NAMESPACE.to_owned(),
-        service_account: "policy-server".to_owned(),
         ..Setup::default()
     }
 }

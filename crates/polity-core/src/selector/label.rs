@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::name;
 
 /// Something with labels to look up.
@@ -259,7 +259,8 @@ impl LabelSelector {
         }))
     }
 
-    /// Reads the JSON form at `path`: null selects nothing, `{}` everything.
+    /// Reads the JSON form at `path`: null selects nothing, `{}` everything. Of the errors, the first
+    /// [`MAX_ERRORS`](crate::field::MAX_ERRORS) are returned.
     pub fn from_json(selector: &Value, path: &FieldPath) -> Result<Self, Vec<FieldError>> {
         if selector.is_null() {
             return Ok(Self::Nothing);
@@ -267,10 +268,13 @@ impl LabelSelector {
         let Some(selector) = selector.as_object() else {
             return Err(vec![wrong_type(path, selector, "object")]);
         };
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         let mut requirements = Vec::new();
         let labels_path = path.child("matchLabels");
         for (key, value) in members(selector.get("matchLabels"), &labels_path, &mut errors) {
+            if errors.is_full() {
+                break;
+            }
             match value.as_str() {
                 Some(value) => requirements.extend(equals(key, value, &labels_path, &mut errors)),
                 None => errors.push(wrong_type(&labels_path.key(key), value, "string")),
@@ -283,6 +287,9 @@ impl LabelSelector {
             &mut errors,
         );
         for (index, expression) in expressions.iter().enumerate() {
+            if errors.is_full() {
+                break;
+            }
             requirements.extend(expressed(
                 expression,
                 &expressions_path.index(index),
@@ -292,7 +299,7 @@ impl LabelSelector {
         if errors.is_empty() {
             Ok(Self::of(requirements))
         } else {
-            Err(errors)
+            Err(errors.into_vec())
         }
     }
 
@@ -337,7 +344,7 @@ fn equals(
     key: &str,
     value: &str,
     path: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) -> Option<LabelRequirement> {
     let before = errors.len();
     for wrong in name::qualified_name(key).err().unwrap_or_default() {
@@ -357,7 +364,7 @@ fn equals(
 fn expressed(
     expression: &Value,
     path: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) -> Option<LabelRequirement> {
     let before = errors.len();
     let text = |field: &str| {
@@ -375,7 +382,7 @@ fn expressed(
     {
         match value.as_str() {
             Some(value) => values.push(value.to_owned()),
-            None => errors.push(wrong_type(&values_path.index(index), value, "string")),
+            None => errors.add(|| wrong_type(&values_path.index(index), value, "string")),
         }
     }
     let parsed = match operator {
@@ -409,11 +416,7 @@ fn expressed(
     }
     for (index, value) in values.iter().enumerate() {
         for wrong in name::label_value(value).err().unwrap_or_default() {
-            errors.push(FieldError::invalid(
-                &values_path.index(index),
-                &json!(value),
-                &wrong,
-            ));
+            errors.add(|| FieldError::invalid(&values_path.index(index), &json!(value), &wrong));
         }
     }
     let operator = parsed.filter(|_| errors.len() == before)?;
@@ -427,7 +430,7 @@ fn expressed(
 fn members<'a>(
     value: Option<&'a Value>,
     path: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
     let map = match value {
         None | Some(Value::Null) => None,
@@ -443,7 +446,7 @@ fn members<'a>(
 fn elements<'a>(
     value: Option<&'a Value>,
     path: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) -> &'a [Value] {
     match value {
         None | Some(Value::Null) => &[],

@@ -39,6 +39,9 @@ pub enum AbsentReason {
     /// The file is larger than any that we write.
     #[error("the file is too large")]
     TooLarge,
+    /// The file has another size than the signed one. It was not read.
+    #[error("the file does not have the size that was signed")]
+    OtherSize,
     /// The file or its signature is not ours, or not what it was.
     #[error("{0}")]
     Refused(#[from] BlobRefusal),
@@ -62,6 +65,7 @@ impl AbsentReason {
             Self::NotAFile => "not_a_file",
             Self::Unreadable => "unreadable",
             Self::TooLarge => "too_large",
+            Self::OtherSize => "content",
             Self::Refused(refusal) => match refusal {
                 BlobRefusal::Envelope | BlobRefusal::Statement => "malformed",
                 BlobRefusal::NotAccepted
@@ -83,7 +87,7 @@ impl AbsentReason {
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::NotThere | Self::Unsigned | Self::Refused(BlobRefusal::Content)
+            Self::NotThere | Self::Unsigned | Self::OtherSize | Self::Refused(BlobRefusal::Content)
         )
     }
 }

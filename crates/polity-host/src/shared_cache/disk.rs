@@ -69,6 +69,29 @@ pub(super) enum What {
     Foreign,
 }
 
+/// The size of a file that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    AtMost(u64),
+    Exactly(u64),
+}
+
+impl Size {
+    fn limit(self) -> u64 {
+        match self {
+            Self::AtMost(bytes) | Self::Exactly(bytes) => bytes,
+        }
+    }
+
+    fn check(self, actual: u64) -> Result<(), AbsentReason> {
+        match self {
+            Self::AtMost(limit) if actual > limit => Err(AbsentReason::TooLarge),
+            Self::Exactly(expected) if actual != expected => Err(AbsentReason::OtherSize),
+            Self::AtMost(_) | Self::Exactly(_) => Ok(()),
+        }
+    }
+}
+
 /// A directory, and everything below it.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -80,12 +103,12 @@ impl Disk {
         Self { root }
     }
 
-    /// Reads a file of at most so many bytes.
+    /// Reads a file of this size. A file of another size is not read.
     pub(super) fn read(
         &self,
         directory: &[String],
         name: &str,
-        limit: u64,
+        size: Size,
     ) -> Result<Vec<u8>, NotRead> {
         let fault = |error| self.not_read(directory, name, error);
         let open = || -> io::Result<File> {
@@ -99,17 +122,13 @@ impl Disk {
         if !metadata.is_file() {
             return Err(AbsentReason::NotAFile.into());
         }
-        if metadata.len() > limit {
-            return Err(AbsentReason::TooLarge.into());
-        }
+        size.check(metadata.len())?;
         let mut bytes = Vec::with_capacity(metadata.len() as usize);
-        // It may grow while it is read.
-        file.take(limit + 1)
+        // It may grow or shrink while it is read.
+        file.take(size.limit() + 1)
             .read_to_end(&mut bytes)
             .map_err(fault)?;
-        if bytes.len() as u64 > limit {
-            return Err(AbsentReason::TooLarge.into());
-        }
+        size.check(bytes.len() as u64)?;
         Ok(bytes)
     }
 

@@ -22,8 +22,8 @@ use crate::MODULE;
 
 const DAY: Duration = Duration::from_hours(24);
 const WASM: &[u8] = b"\0asm\x01\0\0\0 one module";
-const OTHER_WASM: &[u8] = b"\0asm\x01\0\0\0 another module";
-const CODE: &[u8] = b"native code of the one";
+const OTHER_WASM: &[u8] = b"\0asm\x01\0\0\0 two module";
+const CODE: &[u8] = b"native code of one.";
 const VERSION: &str = "1.2.3";
 
 fn now() -> Timestamp {

@@ -55,7 +55,8 @@ impl Ports {
         ports.chain([(BIND_ADDRESS.to_owned(), ADDRESS.to_owned())])
     }
 
-    /// The port of this machine behind a number or a name. A port that cannot be moved is itself.
+    /// The port of this machine behind a number or a name; `None` for one that the process is not given: it may be
+    /// that of another process.
     pub fn real(&self, port: &IntOrString) -> Option<u16> {
         let port = match port {
             IntOrString::Int(number) => u16::try_from(*number).ok()?,
@@ -64,6 +65,6 @@ impl Ports {
                 None => name.parse().ok()?,
             },
         };
-        Some(self.real.get(&port).copied().unwrap_or(port))
+        self.real.get(&port).copied()
     }
 }

@@ -21,10 +21,10 @@ impl Sources for Objects {
 
     fn secret(&self, name: &str) -> Option<Secret> {
         (name == "keys").then(|| Secret {
-            data: Some(BTreeMap::from([(
-                "token".into(),
-                ByteString(b"t0p".to_vec()),
-            )])),
+            data: Some(BTreeMap::from([
+                ("token".into(), ByteString(b"t0p".to_vec())),
+                ("path".into(), ByteString(b"/root/.ssh/id".to_vec())),
+            ])),
             ..Secret::default()
         })
     }
@@ -32,7 +32,8 @@ impl Sources for Objects {
 
 fn launch(container: serde_json::Value) -> Result<Launch, Unready> {
     let pod: Pod = serde_json::from_value(json!({
-        "metadata": {"name": "web-1", "namespace": "team", "uid": "u1", "labels": {"app": "web"}},
+        "metadata": {"name": "web-1", "namespace": "team", "uid": "u1", "labels": {"app": "web"},
+            "annotations": {"path": "/root/.ssh/id"}},
         "spec": {"nodeName": "here", "containers": [container]},
     }))
     .unwrap();
@@ -118,6 +119,34 @@ fn everything_of_an_object_at_once() {
 }
 
 #[test]
+fn paths_outside_the_volumes_are_refused() {
+    let variables = [
+        json!([{"name": "A", "value": "/etc/passwd"}]),
+        json!([{"name": "A", "value": "/config/../x"}]),
+        // Put together from harmless parts.
+        json!([{"name": "D", "value": "."}, {"name": "A", "value": "/config/$(D)$(D)/x"}]),
+        json!([{"name": "D", "value": "etc"}, {"name": "A", "value": "$(X)/$(D)"}]),
+        json!([{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['path']"}}}]),
+        json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "path"}}}]),
+    ];
+    for env in variables {
+        let error = launch(json!({"name": "c", "env": env})).unwrap_err();
+        let message = "variable A has a path that is in none of the Pod's volumes";
+        assert_eq!(
+            (error.reason, error.message.as_str()),
+            ("Forbidden", message),
+            "{env}"
+        );
+    }
+    let error =
+        launch(json!({"name": "c", "args": ["server", "--policies", "/etc/x.yml"]})).unwrap_err();
+    assert_eq!(
+        error.message,
+        "argument 3 has a path that is in none of the Pod's volumes"
+    );
+}
+
+#[test]
 fn what_is_missing_is_named() {
     let cases = [
         (
@@ -160,9 +189,11 @@ fn ports_by_number_and_by_name() {
         (IntOrString::Int(8443), Some(1)),
         (IntOrString::Int(8081), Some(2)),
         (IntOrString::String("https".into()), Some(1)),
-        (IntOrString::String("other".into()), Some(9999)),
+        (IntOrString::String("other".into()), None),
         (IntOrString::String("8081".into()), Some(2)),
         (IntOrString::String("nobody".into()), None),
+        // Those of other processes.
+        (IntOrString::Int(22), None),
         (IntOrString::Int(70_000), None),
     ];
     for (port, expected) in cases {

@@ -17,8 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tracing::{info, warn};
 
-use super::{RETRY, Shared, WRITE_PATIENCE};
+use super::{RETRY, Shared, WRITE_PATIENCE, events};
 use crate::claims;
+use crate::permit::{Refusal, owner_of};
 use crate::set::{Plan, Seen, Step, plan};
 
 /// Looks at every set again and again until the shutdown.
@@ -27,6 +28,7 @@ pub(super) async fn run(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut sets = Sets {
         shared,
         written: BTreeMap::new(),
+        refused: BTreeMap::new(),
     };
     while !shutdown.is_triggered() {
         changes.borrow_and_update();
@@ -58,13 +60,15 @@ struct Sets<'a> {
     shared: &'a Arc<Shared>,
     /// The statuses this process wrote, by uid: what is watched comes a little later.
     written: BTreeMap<String, StatefulSetStatus>,
+    /// Why sets of our images are left alone, by uid, as far as it was told.
+    refused: BTreeMap<String, Refusal>,
 }
 
 impl Sets<'_> {
     async fn look(&mut self) -> Option<Timestamp> {
         let retry = self.shared.now().checked_add(RETRY).ok();
         let mut look_again_at = None;
-        let sets = self.ours();
+        let sets = self.ours().await;
         self.written
             .retain(|uid, _| sets.iter().any(|set| set.uid().as_ref() == Some(uid)));
         for set in &sets {
@@ -91,16 +95,34 @@ impl Sets<'_> {
         look_again_at
     }
 
-    /// Ours are those whose first container is of an image that is run here.
-    fn ours(&self) -> Vec<Arc<StatefulSet>> {
+    /// Those of our images that policy servers or an installation own. The others are left alone, and an Event tells
+    /// why.
+    async fn ours(&mut self) -> Vec<Arc<StatefulSet>> {
         let images = &self.shared.options.images;
-        let is_ours = |set: &StatefulSet| {
+        let is_of_our_image = |set: &StatefulSet| {
             let spec = set.spec.template.spec.as_ref();
             let container = spec.and_then(|spec| spec.containers.first());
             let image = container.and_then(|container| container.image.as_deref());
             image.is_some_and(|image| images.binary(image).is_some())
         };
-        self.shared.objects.sets.state_filter(is_ours)
+        let permit = &self.shared.options.permit;
+        let owners = self.shared.objects.owners(&permit.namespace);
+        let mut ours = Vec::new();
+        let mut refused = BTreeMap::new();
+        for set in self.shared.objects.sets.state_filter(is_of_our_image) {
+            let uid = set.uid().unwrap_or_default();
+            match owner_of(&set, &owners, permit) {
+                Ok(_) => ours.push(set),
+                Err(refusal) => {
+                    if self.refused.get(&uid) != Some(&refusal) {
+                        events::forbidden(self.shared, &*set, &refusal.to_string()).await;
+                    }
+                    refused.insert(uid, refusal);
+                }
+            }
+        }
+        self.refused = refused;
+        ours
     }
 
     async fn reconcile(&mut self, set: &StatefulSet) -> Result<Option<Timestamp>, WriteError> {

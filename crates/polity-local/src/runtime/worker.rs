@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{Patch, PatchParams};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt as _};
 use polity_runtime::Shutdown;
@@ -15,11 +15,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, info};
 
-use super::{RETRY, Running, Shared, WRITE_PATIENCE};
+use super::{RETRY, Running, Shared, WRITE_PATIENCE, events};
 use crate::access::Purse;
 use crate::ask;
 use crate::container::Ports;
-use crate::pod::{Action, Exit, Input, Kind, Machine, Verdict, container, grace};
+use crate::pod::{Action, Exit, Input, Kind, Machine, Unready, Verdict, container, grace};
 use crate::process::Signals;
 use prepare::Written;
 
@@ -53,6 +53,8 @@ pub(super) struct Worker {
     status: Option<PodStatus>,
     /// When a write that failed is tried again.
     retry_at: Option<Timestamp>,
+    /// Why it is not run, as the last Event about it says.
+    refused: Option<String>,
 }
 
 impl Worker {
@@ -71,6 +73,7 @@ impl Worker {
             volumes: Written::default(),
             status: None,
             retry_at: None,
+            refused: None,
         }
     }
 
@@ -169,6 +172,7 @@ impl Worker {
                         ?problem,
                         "process not started"
                     );
+                    self.tell_refusal(pod, &problem).await;
                     Input::NotStarted(problem)
                 }
             }),
@@ -185,9 +189,17 @@ impl Worker {
                 None
             }
             Action::Remove => {
-                self.remove().await;
+                self.remove(pod).await;
                 None
             }
+        }
+    }
+
+    /// Writes an Event about a Pod that is not run on this machine, once for each reason.
+    async fn tell_refusal(&mut self, pod: &Pod, problem: &Unready) {
+        if problem.reason == Unready::FORBIDDEN && self.refused.as_ref() != Some(&problem.message) {
+            events::forbidden(&self.shared, pod, &problem.message).await;
+            self.refused = Some(problem.message.clone());
         }
     }
 
@@ -217,23 +229,10 @@ impl Worker {
     }
 
     /// Nothing is left of the Pod: the API may forget it.
-    async fn remove(&mut self) {
-        let params = DeleteParams {
-            grace_period_seconds: Some(0),
-            ..DeleteParams::default().preconditions(Preconditions {
-                uid: Some(self.uid.clone()),
-                resource_version: None,
-            })
-        };
-        let api = self.api();
-        let delete = api.delete(&self.name, &params);
-        match tokio::time::timeout(WRITE_PATIENCE, delete).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {}
-            Ok(Err(_)) | Err(_) => {
-                self.machine.not_removed();
-                self.retry_at = self.shared.now().checked_add(RETRY).ok();
-            }
+    async fn remove(&mut self, pod: &Pod) {
+        if !self.shared.forget(pod).await {
+            self.machine.not_removed();
+            self.retry_at = self.shared.now().checked_add(RETRY).ok();
         }
     }
 

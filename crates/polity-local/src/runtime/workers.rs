@@ -1,4 +1,4 @@
-//! One worker for each Pod of this node.
+//! One worker for each Pod of this node in the namespace of policy servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use polity_runtime::Shutdown;
 use tokio::task::{Id, JoinSet};
 use tracing::error;
 
+use super::strangers::is_stranger;
 use super::worker::Worker;
 use super::{RETRY, Shared};
 
@@ -18,7 +19,8 @@ pub(super) async fn run(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut by_uid: BTreeMap<String, Id> = BTreeMap::new();
     while !shutdown.is_triggered() {
         changes.borrow_and_update();
-        for pod in shared.objects.pods.state() {
+        let pods = &shared.objects.pods;
+        for pod in pods.state_filter(|pod| !is_stranger(shared, pod)) {
             let Some(uid) = pod.uid() else { continue };
             by_uid.entry(uid).or_insert_with(|| {
                 let worker = Worker::new(shared.clone(), &pod);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod lifetimes;
+mod permits;
 mod pods;
 mod restarts;
 mod world;

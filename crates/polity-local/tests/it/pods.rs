@@ -64,7 +64,7 @@ async fn a_set_comes_answers_changes_and_goes() {
     assert_eq!(log, "web-1 says hello\n");
 
     // An update replaces both, the highest first.
-    let env = json!([{"name": "GREETING", "value": "good morning"}]);
+    let env = json!([{"name": "POLITY_GREETING", "value": "good morning"}]);
     let template = json!({"spec": {"containers": [{"name": "server", "env": env}]}});
     world.edit_set(json!({"template": template})).await;
     world.set_completes().await;
@@ -202,7 +202,7 @@ async fn what_is_missing_is_told_and_waited_for() {
     let world = World::new().await;
     let _runtime = world.run().await;
     let mut set = set(1, &["serve"]);
-    set["spec"]["template"]["spec"]["containers"][0]["env"][2] = json!({"name": "GREETING", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "word"}}});
+    set["spec"]["template"]["spec"]["containers"][0]["env"][2] = json!({"name": "POLITY_GREETING", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "word"}}});
     let _: StatefulSet = world.create(set).await;
     eventually("the status says what is missing", || async {
         let pod = world.pods().get_opt("web-0").await.unwrap()?;

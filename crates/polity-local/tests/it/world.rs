@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use polity_local::access;
 use polity_local::logs::{Limits, LogQuery, Logs};
-use polity_local::{Images, Local, Options};
+use polity_local::{Images, InstalledWorkload, Local, Options, Permit};
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::{TestServer, eventually_within, objects};
 use serde_json::{Value, json};
@@ -19,6 +19,9 @@ use tokio::task::JoinHandle;
 
 /// Processes have to start, and this machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The set that tests register as their installation's, and its commands.
+const INSTALLED: (&str, [&str; 3]) = ("web", ["crash", "serve", "stubborn"]);
 
 /// What tests run in Pods.
 pub(crate) fn program() -> PathBuf {
@@ -83,6 +86,14 @@ impl World {
         let options = Options {
             data_dir: self.data_dir.path().to_owned(),
             node: "here".into(),
+            permit: Permit {
+                namespace: "team".into(),
+                set_of_server: |server| format!("policy-server-{server}"),
+                installed: vec![InstalledWorkload {
+                    set: INSTALLED.0.into(),
+                    commands: INSTALLED.1.map(str::to_owned).into(),
+                }],
+            },
             images: Images::default().with("polity", program()),
             launcher: program(),
             api: access::Api {
@@ -211,7 +222,7 @@ pub(crate) fn set(replicas: i32, args: &[&str]) -> Value {
                         "env": [
                             {"name": "KUBEWARDEN_PORT", "value": "8443"},
                             {"name": "KUBEWARDEN_READINESS_PROBE_PORT", "value": "8081"},
-                            {"name": "GREETING", "value": "hello"},
+                            {"name": "POLITY_GREETING", "value": "hello"},
                             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                         ],
                         "ports": [{"name": "https", "containerPort": 8443}],

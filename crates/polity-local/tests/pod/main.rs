@@ -15,7 +15,8 @@ fn main() -> ExitCode {
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
-        Some("serve") => serve(&args[1..]),
+        // `server` is what Pods of policy servers run.
+        Some("serve" | "server") => serve(&args[1..]),
         Some("crash") => {
             say("about to crash");
             ExitCode::from(3)
@@ -39,7 +40,11 @@ fn serve(shown: &[String]) -> ExitCode {
         listen("KUBEWARDEN_PORT"),
         listen("KUBEWARDEN_READINESS_PROBE_PORT"),
     );
-    say(&format!("{} says {}", text("POD_NAME"), text("GREETING")));
+    say(&format!(
+        "{} says {}",
+        text("POD_NAME"),
+        text("POLITY_GREETING")
+    ));
     std::thread::spawn(move || {
         for stream in ready.incoming().flatten() {
             answer(stream, "ready");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use polity_core::findings::MAX_FINDINGS;
 
 use super::managers::Operation;
 use crate::fields::Path;
@@ -45,13 +46,13 @@ impl Conflict {
     }
 }
 
-/// One cause per conflict.
+/// One cause per conflict, for the first [`MAX_FINDINGS`] conflicts.
 pub fn conflict_causes(conflicts: &[Conflict]) -> Vec<ConflictCause> {
     let cause = |conflict: &Conflict| ConflictCause {
         message: format!("conflict with {}", conflict.owner()),
-        field: conflict.path.to_string(),
+        field: conflict.path.shortened(),
     };
-    conflicts.iter().map(cause).collect()
+    conflicts.iter().take(MAX_FINDINGS).map(cause).collect()
 }
 
 /// The message of the Status that reports conflicts.
@@ -60,11 +61,11 @@ pub fn conflict_message(conflicts: &[Conflict]) -> String {
         return format!(
             "Apply failed with 1 conflict: conflict with {}: {}",
             only.owner(),
-            only.path
+            only.path.shortened()
         );
     }
     let mut by_owner: BTreeMap<_, Vec<&Conflict>> = BTreeMap::new();
-    for conflict in conflicts {
+    for conflict in conflicts.iter().take(MAX_FINDINGS) {
         let key = (
             &conflict.manager,
             conflict.operation,
@@ -83,8 +84,11 @@ pub fn conflict_message(conflicts: &[Conflict]) -> String {
         lines.extend(
             conflicts
                 .iter()
-                .map(|conflict| format!("- {}", conflict.path)),
+                .map(|conflict| format!("- {}", conflict.path.shortened())),
         );
+    }
+    if conflicts.len() > MAX_FINDINGS {
+        lines.push(format!("and {} more", conflicts.len() - MAX_FINDINGS));
     }
     format!(
         "Apply failed with {} conflicts: {}",

@@ -1,5 +1,7 @@
 //! FieldsV1, the form in which sets of paths are stored in `metadata.managedFields` (S11).
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::{FieldSet, Node, PathElement, Scalar};
@@ -53,7 +55,7 @@ fn read(map: &Map<String, Value>) -> Result<(FieldSet, bool), FieldsError> {
             return Err(FieldsError::NotAnObject(key.clone()));
         };
         let (below, owned) = read(inner)?;
-        set.nodes.insert(element, Node { owned, below });
+        set.nodes.insert(Arc::new(element), Node { owned, below });
     }
     // A node with nothing below it is there for its own sake.
     owned |= set.is_empty();

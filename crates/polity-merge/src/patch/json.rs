@@ -1,5 +1,6 @@
 //! JSON patch (RFC 6902, P3) and merge patch (RFC 7386, P4).
 
+use json_patch::jsonptr::Pointer;
 use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
@@ -8,6 +9,10 @@ pub const MAX_OPERATIONS: usize = 10_000;
 
 /// What `copy` operations may add up to; a patch that doubles itself twenty times must not fill the memory.
 const MAX_COPIED_BYTES: usize = 3 << 20;
+
+/// How many list elements the operations of a patch may shift. An insertion at the start of a list
+/// shifts all its elements, and a patch may have ten thousand of them.
+const MAX_SHIFTED_ELEMENTS: usize = 100_000_000;
 
 /// Why a JSON patch was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +26,9 @@ pub enum JsonPatchError {
     /// The copies of the patch are larger than allowed.
     #[error("the accumulated size of copied values exceeds the limit of {MAX_COPIED_BYTES} bytes")]
     CopiesTooLarge,
+    /// The operations shift more list elements than allowed.
+    #[error("the operations shift more than {MAX_SHIFTED_ELEMENTS} list elements")]
+    TooManyShifts,
     /// A `test` found another value.
     #[error("operation {operation} at {path:?}: testing value failed: test failed")]
     TestFailed { operation: usize, path: String },
@@ -45,7 +53,7 @@ pub fn json_patch(document: &mut Value, patch: &Value) -> Result<(), JsonPatchEr
     }
     let operations: Vec<PatchOperation> = serde::Deserialize::deserialize(patch)
         .map_err(|error: serde_json::Error| JsonPatchError::Malformed(error.to_string()))?;
-    let mut copied = 0;
+    let (mut copied, mut shifted) = (0, 0);
     for (index, operation) in operations.iter().enumerate() {
         if let PatchOperation::Copy(copy) = operation {
             copied += copy
@@ -55,6 +63,10 @@ pub fn json_patch(document: &mut Value, patch: &Value) -> Result<(), JsonPatchEr
             if copied > MAX_COPIED_BYTES {
                 return Err(JsonPatchError::CopiesTooLarge);
             }
+        }
+        shifted += shifted_by(operation, document);
+        if shifted > MAX_SHIFTED_ELEMENTS {
+            return Err(JsonPatchError::TooManyShifts);
         }
         if tests_for_absence(operation, document) {
             continue;
@@ -75,6 +87,26 @@ pub fn json_patch(document: &mut Value, patch: &Value) -> Result<(), JsonPatchEr
         })?;
     }
     Ok(())
+}
+
+/// How many elements an operation moves to another place in their list, at most.
+fn shifted_by(operation: &PatchOperation, document: &Value) -> usize {
+    let behind = |place: &Pointer| {
+        let Some((parent, index)) = place.split_back() else {
+            return 0;
+        };
+        let list = parent.resolve(document).ok().and_then(Value::as_array);
+        let length = list.map_or(0, Vec::len);
+        let index = index.decoded().parse().unwrap_or(length);
+        length.saturating_sub(index)
+    };
+    match operation {
+        PatchOperation::Add(add) => behind(&add.path),
+        PatchOperation::Copy(copy) => behind(&copy.path),
+        PatchOperation::Remove(remove) => behind(&remove.path),
+        PatchOperation::Move(moved) => behind(&moved.from) + behind(&moved.path),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
 /// A member that is not there passes a test for null. The RFC does not say so, but real servers do it, and clients lean

@@ -1,5 +1,7 @@
 //! Strategic merge patch (P5, P6): a merge patch that knows which lists are merged, and by which key.
 
+use std::collections::{HashMap, HashSet};
+
 use polity_core::go_text;
 use serde_json::{Map, Value};
 
@@ -63,7 +65,7 @@ fn merge_map(
     retain_keys(&mut live, patch)?;
     let ordered = merge_ordered_lists(schema, &mut live, patch)?;
     for (key, value) in patch {
-        if !is_directive(key) && !ordered.contains(&key.as_str()) {
+        if !is_directive(key) && !ordered.contains(key.as_str()) {
             merge_field(schema, &mut live, key, value)?;
         }
     }
@@ -135,7 +137,7 @@ fn retain_keys(live: &mut Object, patch: &Object) -> Result<(), StrategicError> 
     };
     let bad =
         || StrategicError::BadDirective("the patch format for retainKeys is invalid".to_owned());
-    let keys: Vec<&str> = directive
+    let keys: HashSet<&str> = directive
         .as_array()
         .ok_or_else(bad)?
         .iter()
@@ -146,20 +148,20 @@ fn retain_keys(live: &mut Object, patch: &Object) -> Result<(), StrategicError> 
     let mut given = patch
         .iter()
         .filter(|(key, value)| *key != RETAIN_KEYS && !value.is_null() && !is_directive(key));
-    if given.any(|(key, _)| !keys.contains(&key.as_str())) {
+    if given.any(|(key, _)| !keys.contains(key.as_str())) {
         return Err(bad());
     }
-    live.retain(|key, _| keys.contains(&key.as_str()));
+    live.retain(|key, _| keys.contains(key.as_str()));
     Ok(())
 }
 
-/// `$setElementOrder`: merges the lists that come with a wanted order, and answers with their names.
+/// `$setElementOrder`: merges the lists that come with a wanted order, and returns their names.
 fn merge_ordered_lists<'a>(
     schema: Option<&Schema>,
     live: &mut Object,
     patch: &'a Object,
-) -> Result<Vec<&'a str>, StrategicError> {
-    let mut done = Vec::new();
+) -> Result<HashSet<&'a str>, StrategicError> {
+    let mut done = HashSet::new();
     for (directive, order) in patch
         .iter()
         .filter(|(key, _)| key.starts_with(ELEMENT_ORDER))
@@ -201,7 +203,7 @@ fn merge_ordered_lists<'a>(
             _ => in_order(merged, order, &stored, key)?,
         };
         live.insert(name.to_owned(), Value::Array(merged));
-        done.push(name);
+        done.insert(name);
     }
     Ok(done)
 }
@@ -215,22 +217,23 @@ fn reused(stored: &[Value], given: &[Value], key: &str) -> Vec<Value> {
     if given.iter().any(|element| directed(element, "replace")) {
         return stored.to_vec();
     }
-    let deleted = |item: &Value| {
-        given
-            .iter()
-            .any(|element| directed(element, "delete") && element.get(key) == item.get(key))
-    };
+    let id = |element: &Value| element.get(key).map(Value::to_string);
+    let deleted: HashSet<_> = given
+        .iter()
+        .filter(|element| directed(element, "delete"))
+        .map(id)
+        .collect();
     let mut order: Vec<Value> = stored
         .iter()
-        .filter(|item| !deleted(item))
+        .filter(|item| !deleted.contains(&id(item)))
         .cloned()
         .collect();
+    let mut known: HashSet<_> = order.iter().map(id).collect();
     for element in given
         .iter()
         .filter(|element| element.get(DIRECTIVE).is_none())
     {
-        if order.len() < stored.len() && !order.iter().any(|item| item.get(key) == element.get(key))
-        {
+        if order.len() < stored.len() && known.insert(id(element)) {
             order.push(element.clone());
         }
     }
@@ -278,7 +281,8 @@ fn check_order(given: &[Value], order: &[Value], key: Option<&str>) -> Result<()
 
 fn delete_from_list(live: &mut Object, name: &str, values: &Value) {
     if let (Some(Value::Array(items)), Value::Array(values)) = (live.get_mut(name), values) {
-        items.retain(|item| !values.contains(item));
+        let values: HashSet<String> = values.iter().map(Value::to_string).collect();
+        items.retain(|item| !values.contains(&item.to_string()));
     }
 }
 
@@ -320,12 +324,14 @@ fn merge_list(
     };
     let Directed { live, patch } = apply_element_directives(live, patch, key)?;
     let mut merged = live.clone();
+    let mut places = Places::default();
+    for (place, item) in merged.iter().enumerate() {
+        places.note(place, item.get(key));
+    }
     for element in &patch {
         let id = identity(element, Some(key))?;
-        match (
-            merged.iter_mut().find(|item| item.get(key) == Some(id)),
-            element,
-        ) {
+        let item = places.find(id).and_then(|place| merged.get_mut(place));
+        match (item, element) {
             (Some(Value::Object(item)), Value::Object(element)) => {
                 let item_schema = field.items().map(AsRef::as_ref);
                 let merged_item = merge_map(item_schema, std::mem::take(item), element)?;
@@ -333,10 +339,31 @@ fn merge_list(
                     *item = merged_item;
                 }
             }
-            _ => merged.extend(without_directives(element)),
+            _ => {
+                if let Some(element) = without_directives(element) {
+                    places.note(merged.len(), element.get(key));
+                    merged.push(element);
+                }
+            }
         }
     }
     Ok(Value::Array(in_order(merged, &patch, &live, Some(key))?))
+}
+
+/// Where the first element with each identity is in a list.
+#[derive(Default)]
+struct Places(HashMap<String, usize>);
+
+impl Places {
+    fn note(&mut self, place: usize, id: Option<&Value>) {
+        if let Some(id) = id {
+            self.0.entry(id.to_string()).or_insert(place);
+        }
+    }
+
+    fn find(&self, id: &Value) -> Option<usize> {
+        self.0.get(&id.to_string()).copied()
+    }
 }
 
 /// A live list and a patch list after elements with `$patch` have had their effect.
@@ -351,13 +378,13 @@ fn apply_element_directives(
     key: &str,
 ) -> Result<Directed, StrategicError> {
     let mut plain = Vec::with_capacity(patch.len());
+    let mut deleted = HashSet::new();
     let mut replace = false;
     for element in patch {
         match element.get(DIRECTIVE) {
             None => plain.push(element.clone()),
             Some(Value::String(directive)) if directive == "delete" => {
-                let id = identity(element, Some(key))?;
-                live.retain(|item| item.get(key) != Some(id));
+                deleted.insert(identity(element, Some(key))?.to_string());
             }
             Some(Value::String(directive)) if directive == "replace" => replace = true,
             Some(Value::String(directive)) if directive == "merge" => {
@@ -366,6 +393,12 @@ fn apply_element_directives(
             }
             Some(other) => return Err(unknown_directive(other, element)),
         }
+    }
+    if !deleted.is_empty() {
+        live.retain(|item| {
+            let id = item.get(key);
+            id.is_none_or(|id| !deleted.contains(&id.to_string()))
+        });
     }
     Ok(if replace {
         Directed {
@@ -389,8 +422,8 @@ fn in_order(
             .map(|item| identity(item, key).map(Value::to_string))
             .collect()
     };
-    let index = |list: Vec<String>| -> std::collections::HashMap<String, usize> {
-        let mut index = std::collections::HashMap::with_capacity(list.len());
+    let index = |list: Vec<String>| -> HashMap<String, usize> {
+        let mut index = HashMap::with_capacity(list.len());
         for (position, id) in list.into_iter().enumerate() {
             index.entry(id).or_insert(position);
         }
@@ -448,7 +481,7 @@ fn unknown_directive(directive: &Value, map: &Value) -> StrategicError {
 }
 
 fn deduplicated(items: Vec<Value>) -> Vec<Value> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     items
         .into_iter()
         .filter(|item| seen.insert(item.to_string()))

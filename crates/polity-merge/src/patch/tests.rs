@@ -426,3 +426,51 @@ proptest! {
         prop_assert_eq!(once, twice);
     }
 }
+
+/// Each of these scanned a list for each element of another.
+#[test]
+fn p5_large_lists_are_merged_by_their_keys() {
+    let n = 100_000;
+    let items = |directive: Option<&str>| -> Vec<Value> {
+        let item = |number: usize| match directive {
+            Some(directive) => json!({"name": number.to_string(), "$patch": directive}),
+            None => json!({"name": number.to_string(), "image": "i"}),
+        };
+        (0..n).rev().map(item).collect()
+    };
+    let live = || json!({"containers": items(None)});
+    let order: Vec<Value> = (0..n)
+        .rev()
+        .map(|number| json!({"name": number.to_string()}))
+        .collect();
+    let ordered = json!({"containers": items(None), "$setElementOrder/containers": order});
+    let merged = patched(live(), ordered).unwrap();
+    assert_eq!(merged["containers"].as_array().unwrap().len(), n);
+    let merged = patched(live(), json!({"containers": items(Some("delete"))})).unwrap();
+    assert_eq!(merged["containers"], json!([]));
+    let names: Vec<String> = (0..n).rev().map(|number| number.to_string()).collect();
+    let live = json!({"gone": names});
+    let merged = patched(live, json!({"$deleteFromPrimitiveList/gone": names})).unwrap();
+    assert_eq!(merged["gone"], json!([]));
+}
+
+#[test]
+fn p3_a_patch_that_shifts_too_much_is_refused() {
+    let mut document = json!({"list": vec![0; 50_000]});
+    let patch: Vec<Value> = (0..MAX_OPERATIONS)
+        .map(|_| json!({"op": "add", "path": "/list/0", "value": 1}))
+        .collect();
+    assert_eq!(
+        json_patch(&mut document, &Value::Array(patch)),
+        Err(JsonPatchError::TooManyShifts)
+    );
+    let appended: Vec<Value> = (0..MAX_OPERATIONS)
+        .map(|_| json!({"op": "add", "path": "/list/-", "value": 1}))
+        .collect();
+    let mut document = json!({"list": vec![0; 50_000]});
+    json_patch(&mut document, &Value::Array(appended)).unwrap();
+    assert_eq!(
+        document["list"].as_array().unwrap().len(),
+        50_000 + MAX_OPERATIONS
+    );
+}

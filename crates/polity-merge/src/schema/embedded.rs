@@ -1,5 +1,6 @@
 //! Objects inside objects (C22): an embedded resource has an apiVersion, a kind and well-formed metadata.
 
+use polity_core::field::MAX_ERRORS;
 use polity_core::{FieldError, FieldPath, name};
 use serde_json::{Map, Value, json};
 
@@ -12,6 +13,9 @@ pub(super) fn check(
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {
+    if errors.len() >= MAX_ERRORS {
+        return;
+    }
     match value {
         Value::Object(map) => {
             if schema.embedded {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use polity_core::field::MAX_ERRORS;
 use polity_core::{FieldError, FieldErrorKind, FieldPath};
 use serde_json::{Map, Value};
 
@@ -15,6 +16,9 @@ pub(super) fn check(
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {
+    if errors.len() >= MAX_ERRORS {
+        return;
+    }
     match value {
         Value::Object(map) => check_object(schema, map, path, errors),
         Value::Array(items) => {
@@ -97,10 +101,12 @@ fn element_key(schema: &Schema, element: &Value) -> Map<String, Value> {
 /// Calls `found` with the index of the second occurrence of each repeated text.
 fn duplicates(texts: impl Iterator<Item = String>, mut found: impl FnMut(usize)) {
     let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut n_found = 0;
     for (index, text) in texts.enumerate() {
         let times = seen.entry(text).or_default();
         *times += 1;
-        if *times == 2 {
+        if *times == 2 && n_found < MAX_ERRORS {
+            n_found += 1;
             found(index);
         }
     }

@@ -1,16 +1,18 @@
-//! Removing what a schema does not know (C9), and saying what was removed (F2, F5).
+//! Removes what a schema does not know (C9), and reports what was removed (F2, F5).
 
 use std::fmt::Write;
 
+use polity_core::Findings;
+use polity_core::field::shortened;
 use serde_json::{Map, Value};
 
 use super::{Additional, Schema, meta};
 
-/// Removes unknown fields from `value` and answers with their paths, as in `unknown field "spec.a[0].x"`.
+/// Removes unknown fields from `value` and returns their paths, as in `unknown field "spec.a[0].x"`.
 ///
 /// Inside a resource, apiVersion and kind stay and metadata is pruned by its own schema, whatever the
 /// schema says about unknown fields.
-pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
+pub fn prune(schema: &Schema, value: &mut Value) -> Findings {
     let mut pruner = Pruner::default();
     pruner.root_metadata(schema, value);
     let mut in_metadata = std::mem::take(&mut pruner.removed);
@@ -18,16 +20,16 @@ pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
     pruner.value(schema, value);
     pruner.removed.sort();
     pruner.removed_embedded.sort();
-    in_metadata.append(&mut pruner.removed);
-    in_metadata.append(&mut pruner.removed_embedded);
+    in_metadata.append(pruner.removed);
+    in_metadata.append(pruner.removed_embedded);
     in_metadata
 }
 
 #[derive(Default)]
 struct Pruner {
     path: String,
-    removed: Vec<String>,
-    removed_embedded: Vec<String>,
+    removed: Findings,
+    removed_embedded: Findings,
 }
 
 impl Pruner {
@@ -68,11 +70,12 @@ impl Pruner {
         {
             let mut inner = Self {
                 path: std::mem::take(&mut self.path),
+                removed: std::mem::take(&mut self.removed_embedded),
                 ..Self::default()
             };
             inner.at_key("metadata", |this| this.value(meta::object_meta(), metadata));
             self.path = inner.path;
-            self.removed_embedded.append(&mut inner.removed);
+            self.removed_embedded = inner.removed;
         }
         let resource = schema.is_resource();
         map.retain(|key, value| {
@@ -87,7 +90,7 @@ impl Pruner {
                 }
                 None if preserve => {}
                 None => {
-                    self.at_key(key, |this| this.removed.push(this.path.clone()));
+                    self.at_key(key, Self::remove);
                     return false;
                 }
             }
@@ -100,7 +103,7 @@ impl Pruner {
         match value {
             Value::Object(map) => {
                 for key in map.keys() {
-                    self.at_key(key, |this| this.removed.push(this.path.clone()));
+                    self.at_key(key, Self::remove);
                 }
                 map.clear();
             }
@@ -111,6 +114,11 @@ impl Pruner {
             }
             _ => {}
         }
+    }
+
+    /// Notes that the field at the path was removed.
+    fn remove(&mut self) {
+        self.removed.add(|| shortened(&self.path));
     }
 
     fn at_key(&mut self, key: &str, visit: impl FnOnce(&mut Self)) {

@@ -9,6 +9,7 @@ mod ratchet;
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use polity_core::field::{MAX_ERRORS, shortened};
 use polity_core::{FieldError, FieldErrorKind, FieldPath};
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ use crate::text::{Num, quoted, shown};
 use number::is_json_integer;
 use ratchet::{MapList, Old, unchanged};
 
-/// What is wrong with `value`.
+/// What is wrong with `value`: all of it, up to a thousand errors.
 pub fn validate(schema: &Schema, value: &Value) -> Vec<FieldError> {
     validate_at(schema, value, &FieldPath::root())
 }
@@ -206,7 +207,7 @@ impl Walk {
                 let none = if valid == 0 { ". None validated" } else { "" };
                 self.plain(&format!(
                     "{} must validate all the schemas (allOf){none}",
-                    quoted(&self.path)
+                    quoted(&self.place())
                 ));
             }
         }
@@ -215,7 +216,7 @@ impl Walk {
             if errors.is_empty() {
                 self.plain(&format!(
                     "{} must not validate the schema (not)",
-                    quoted(&self.path)
+                    quoted(&self.place())
                 ));
             }
         }
@@ -235,7 +236,7 @@ impl Walk {
         }
         self.plain(&format!(
             "{} must validate at least one schema (anyOf)",
-            quoted(&self.path)
+            quoted(&self.place())
         ));
         self.keep(best)
     }
@@ -266,7 +267,7 @@ impl Walk {
         };
         self.plain(&format!(
             "{} must validate one and only one schema (oneOf). {found}",
-            quoted(&self.path)
+            quoted(&self.place())
         ));
         self.keep(best)
     }
@@ -360,7 +361,7 @@ impl Walk {
                     let message = format!(
                         "Invalid value: {}: {}.{key} in body is a forbidden property",
                         quoted(key),
-                        self.path
+                        self.place()
                     );
                     self.error(FieldErrorKind::Invalid, message);
                 }
@@ -380,8 +381,8 @@ impl Walk {
             .flat_map(|checks| &checks.required)
             .filter(|name| !map.contains_key(*name))
         {
-            let field = format!("{}.{name}", self.path);
-            self.errors.push(FieldError {
+            let field = shortened(&format!("{}.{name}", self.place()));
+            self.push(FieldError {
                 kind: FieldErrorKind::Required,
                 field,
                 message: "Required value".to_owned(),
@@ -449,28 +450,44 @@ impl Walk {
         let found = quoted(found);
         let message = format!(
             "Invalid value: {found}: {} in body must be of type {wanted}: {found}",
-            self.path
+            self.place()
         );
         self.error(FieldErrorKind::TypeInvalid, message);
     }
 
     fn invalid(&mut self, value: &str, complaint: &str) {
-        let message = format!("Invalid value: {value}: {} in body {complaint}", self.path);
+        let message = format!(
+            "Invalid value: {value}: {} in body {complaint}",
+            self.place()
+        );
         self.error(FieldErrorKind::Invalid, message);
     }
 
     fn error(&mut self, kind: FieldErrorKind, message: String) {
-        self.errors.push(FieldError {
+        self.push(FieldError {
             kind,
-            field: self.path.clone(),
+            field: self.place(),
             message,
         });
+    }
+
+    /// Keeps an error, unless there are enough. What is decided by the absence of errors (a branch
+    /// of `anyOf`, a tolerated part) is decided within a node that has errors enough already.
+    fn push(&mut self, error: FieldError) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    /// The path as errors show it.
+    fn place(&self) -> String {
+        shortened(&self.path)
     }
 
     /// An error about the whole value rather than the field it was found in.
     fn plain(&mut self, message: &str) {
         let message = format!("Invalid value: \"\": {message}");
-        self.errors.push(FieldError {
+        self.push(FieldError {
             kind: FieldErrorKind::Invalid,
             field: String::new(),
             message,

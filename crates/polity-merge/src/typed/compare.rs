@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{Shape, Type};
-use crate::fields::{FieldSet, PathElement};
+use crate::fields::{FieldSet, Node, PathElement};
 use crate::text::Num;
 
 /// The paths that differ between an old and a new value; none is in two of the sets.
@@ -37,12 +37,13 @@ impl Comparison {
 
 /// Compares two values of one type.
 pub(crate) fn compare(ty: Type<'_>, old: &Value, new: &Value) -> Comparison {
-    let mut walk = Walk {
-        path: Vec::new(),
-        found: Comparison::default(),
-    };
-    walk.compare(ty, Some(old), Some(new));
-    walk.found
+    let mut found = Found::default();
+    found.compare(ty, Some(old), Some(new));
+    Comparison {
+        added: found.added.into_set(),
+        modified: found.modified.into_set(),
+        removed: found.removed.into_set(),
+    }
 }
 
 /// Whether two values are the same; numbers are compared by value.
@@ -70,12 +71,16 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-struct Walk {
-    path: Vec<PathElement>,
-    found: Comparison,
+/// What differs at one node and below it. Built from the leaves up, so that a node costs its own
+/// name and not those of its ancestors.
+#[derive(Default)]
+struct Found {
+    added: Node,
+    modified: Node,
+    removed: Node,
 }
 
-impl Walk {
+impl Found {
     fn compare(&mut self, ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) {
         let leaf = match (old, new) {
             (None, None) => return,
@@ -90,14 +95,14 @@ impl Walk {
         };
         if !leaf {
             if old.is_none() {
-                self.found.added.insert(&self.path);
+                self.added.own();
             } else if new.is_none() {
-                self.found.removed.insert(&self.path);
+                self.removed.own();
             }
         }
     }
 
-    /// Compares as one shape, and answers whether that made the node a leaf.
+    /// Compares as one shape, and returns whether that made the node a leaf.
     fn by_shape(
         &mut self,
         ty: Type<'_>,
@@ -136,21 +141,27 @@ impl Walk {
 
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> bool {
         match (old, new) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
+            (None, _) => self.added.own(),
+            (_, None) => self.removed.own(),
             (Some(old), Some(new)) => {
                 if !equal(old, new) {
-                    self.found.modified.insert(&self.path);
+                    self.modified.own();
                 }
             }
         }
         true
     }
 
+    fn attach(&mut self, element: PathElement, child: Self) {
+        self.added.attach(element.clone(), child.added);
+        self.modified.attach(element.clone(), child.modified);
+        self.removed.attach(element, child.removed);
+    }
+
     fn field(&mut self, ty: Type<'_>, name: &str, old: Option<&Value>, new: Option<&Value>) {
-        self.path.push(PathElement::Field(name.to_owned()));
-        self.compare(ty.field(name).unwrap_or(Type::Deduced), old, new);
-        self.path.pop();
+        let mut child = Self::default();
+        child.compare(ty.field(name).unwrap_or(Type::Deduced), old, new);
+        self.attach(PathElement::Field(name.to_owned()), child);
     }
 
     fn elements(&mut self, ty: Type<'_>, shape: Shape<'_>, before: &[Value], after: &[Value]) {
@@ -166,10 +177,10 @@ impl Walk {
             }
         }
         for (id, (before, after)) in by_id {
-            self.path.push(id);
+            let mut child = Self::default();
             match (before.as_slice(), after.as_slice()) {
                 ([] | [_], [] | [_]) => {
-                    self.compare(
+                    child.compare(
                         ty.element(),
                         before.first().copied(),
                         after.first().copied(),
@@ -180,19 +191,19 @@ impl Walk {
                     let same = before.len() == after.len()
                         && before.iter().zip(&after).all(|(a, b)| equal(a, b));
                     if !same {
-                        self.found.modified.insert(&self.path);
+                        child.modified.own();
                     }
                 }
                 ([_, _, ..], after) => {
-                    self.compare(ty.element(), None, after.first().copied());
-                    self.found.removed.insert(&self.path);
+                    child.compare(ty.element(), None, after.first().copied());
+                    child.removed.own();
                 }
                 (before, [_, _, ..]) => {
-                    self.compare(ty.element(), before.first().copied(), None);
-                    self.found.added.insert(&self.path);
+                    child.compare(ty.element(), before.first().copied(), None);
+                    child.added.own();
                 }
             }
-            self.path.pop();
+            self.attach(id, child);
         }
     }
 }

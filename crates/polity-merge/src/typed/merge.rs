@@ -32,15 +32,19 @@ fn merge_maps(
     live: &Map<String, Value>,
     applied: &Map<String, Value>,
 ) -> Map<String, Value> {
-    let mut merged = live.clone();
-    for (name, value) in applied {
-        let value = match (live.get(name), ty.field(name)) {
-            (Some(live), Some(field)) => merge(field, live, value),
-            _ => value.clone(),
+    let kept = live.iter().map(|(name, live)| {
+        let value = match (applied.get(name), ty.field(name)) {
+            (Some(applied), Some(field)) => merge(field, live, applied),
+            (Some(applied), None) => applied.clone(),
+            (None, _) => live.clone(),
         };
-        merged.insert(name.clone(), value);
-    }
-    merged
+        (name.clone(), value)
+    });
+    let added = applied
+        .iter()
+        .filter(|(name, _)| !live.contains_key(*name))
+        .map(|(name, value)| (name.clone(), value.clone()));
+    kept.chain(added).collect()
 }
 
 /// Elements of both lists, in the applied order where that says something and in the live order elsewhere.

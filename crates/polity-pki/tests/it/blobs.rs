@@ -78,6 +78,7 @@ fn what_was_signed_is_taken() {
     let blob = trust.open(&envelope, now()).unwrap();
     assert_eq!(blob.signer(), &issued.certificate);
     assert_eq!(blob.sha256().len(), 64);
+    assert_eq!(blob.size(), CONTENT.len() as u64);
 }
 
 #[test]
@@ -99,7 +100,11 @@ fn the_form_is_dsse_around_an_in_toto_statement() {
         statement,
         json!({
             "_type": "https://in-toto.io/Statement/v1",
-            "subject": [{"name": NAME, "digest": {"sha256": statement["subject"][0]["digest"]["sha256"]}}],
+            "subject": [{
+                "name": NAME,
+                "digest": {"sha256": statement["subject"][0]["digest"]["sha256"]},
+                "annotations": {"size": CONTENT.len()},
+            }],
             "predicateType": "https://polity.dev/module-cache/v1",
             "predicate": {
                 "uri": "registry://h.example/p:v1", "originalDigest": "sha256:00", "verification": "",

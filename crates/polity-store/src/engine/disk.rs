@@ -3,11 +3,14 @@
 //! A version is written once, under its revision. It is the object as long as nothing replaced it,
 //! and the event that made it as long as the history holds it.
 
+mod backend;
+mod errors;
+mod guard;
+
 use std::{
     fs::{DirBuilder, File, OpenOptions, TryLockError},
-    io::{self, ErrorKind},
+    io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -19,6 +22,12 @@ use redb::{
     TableError,
 };
 
+use tracing::warn;
+
+use self::{
+    backend::ReadPosition,
+    errors::{failure, io_open_error, open_error},
+};
 use super::{Failure, Header, Transaction};
 use crate::{OpenError, Revision};
 
@@ -36,8 +45,8 @@ const DROPPED: TableDefinition<&str, u64> = TableDefinition::new("dropped");
 const VERSIONS: TableDefinition<u64, &[u8]> = TableDefinition::new("versions");
 
 const DATABASE_FILE: &str = "store.redb";
-/// A database is built under this name and renamed when it is complete, so a file with the right
-/// name and nothing in it was emptied by someone.
+/// A database is built under this name and renamed when it is complete, so an empty file with the
+/// final name was truncated later.
 const UNFINISHED_FILE: &str = "store.redb.new";
 const LOCK_FILE: &str = "lock";
 /// A lock that was just let go of may be held for a moment longer: a process that is being started
@@ -57,24 +66,30 @@ pub(crate) struct Disk {
     open_database: OpenDatabase,
     /// Absent after a failure, until opening it again succeeds: redb does not go on after an error.
     database: Option<Database>,
+    /// Where the file was read last: the place to name when it turns out to be damaged.
+    position: Arc<ReadPosition>,
     /// Held as long as the engine lives. redb locks its file too, but lets go of it in between.
     _lock: File,
 }
 
 impl Disk {
     pub(crate) fn open(directory: &Path) -> Result<Self, OpenError> {
-        Self::open_with(directory, Box::new(|file| builder().open(file)))
+        let position = Arc::<ReadPosition>::default();
+        let of_database = Arc::clone(&position);
+        let open_database = Box::new(move |file: &Path| backend::open_verified(file, &of_database));
+        Self::open_with(directory, open_database, position)
     }
 
     pub(crate) fn open_with(
         directory: &Path,
         open_database: OpenDatabase,
+        position: Arc<ReadPosition>,
     ) -> Result<Self, OpenError> {
         for _ in 0..LOCK_TRIES {
             match Self::lock(directory) {
                 Err(OpenError::InUse { .. }) => thread::sleep(LOCK_PAUSE),
                 Err(error) => return Err(error),
-                Ok(lock) => return Self::open_locked(directory, open_database, lock),
+                Ok(lock) => return Self::open_locked(directory, open_database, position, lock),
             }
         }
         Err(OpenError::InUse {
@@ -105,6 +120,7 @@ impl Disk {
     fn open_locked(
         directory: &Path,
         open_database: OpenDatabase,
+        position: Arc<ReadPosition>,
         lock: File,
     ) -> Result<Self, OpenError> {
         let at = |error| io_open_error(error, directory);
@@ -115,10 +131,11 @@ impl Disk {
         if file.metadata().map_err(at)?.len() == 0 {
             return Err(OpenError::Damaged {
                 file,
+                position: Some(0),
                 reason: "it is empty".to_owned(),
             });
         }
-        let database = reading(directory, &file, || {
+        let database = reading(directory, &file, &position, || {
             // redb has a lock of its own, with the same copies of it.
             for _ in 0..LOCK_TRIES {
                 match open_database(&file) {
@@ -133,6 +150,7 @@ impl Disk {
             directory,
             open_database,
             database: Some(database),
+            position,
             _lock: lock,
         };
         disk.check_format()?;
@@ -140,57 +158,60 @@ impl Disk {
     }
 
     pub(crate) fn header(&self) -> Result<Header, OpenError> {
-        reading(&self.directory, &self.file(), || self.read_header())
+        self.reading(|| self.read_header())
     }
 
     pub(crate) fn versions(
         &self,
         mut visit: impl FnMut(Revision, &[u8]) -> Result<(), String>,
     ) -> Result<(), OpenError> {
-        let file = self.file();
-        let mut versions = reading(&self.directory, &file, || {
+        self.reading(|| {
             let table = self.database()?.begin_read()?.open_table(VERSIONS)?;
-            Ok(table.range::<u64>(..)?)
-        })?;
-        loop {
-            let next = reading(&self.directory, &file, || {
-                Ok(versions.next().transpose()?)
-            })?;
-            let Some((revision, record)) = next else {
-                return Ok(());
-            };
-            visit(Revision(revision.value()), record.value()).map_err(|reason| {
-                OpenError::Damaged {
-                    file: file.clone(),
-                    reason,
-                }
-            })?;
-        }
+            for entry in table.range::<u64>(..)? {
+                let (revision, record) = entry?;
+                visit(Revision(revision.value()), record.value())
+                    .map_err(redb::Error::Corrupted)?;
+            }
+            Ok(())
+        })
     }
 
     pub(crate) fn commit(&mut self, transaction: &Transaction) -> Result<(), Failure> {
-        self.write(transaction).map_err(|error| {
-            self.database = None;
-            failure(&error, &self.directory)
-        })
+        self.guarded(|disk| disk.write(transaction))
     }
 
     pub(crate) fn recover(&mut self) -> Result<Option<u64>, Failure> {
         if self.database.is_some() {
             return Ok(None);
         }
-        let reopened = (self.open_database)(&self.file())
-            .map_err(redb::Error::from)
-            .and_then(|database| {
-                self.database = Some(database);
-                self.read_header()
-            });
-        match reopened {
-            Ok(header) => Ok(Some(header.serial)),
-            Err(error) => {
-                self.database = None;
-                Err(failure(&error, &self.directory))
-            }
+        self.guarded(|disk| {
+            disk.database = Some((disk.open_database)(&disk.file())?);
+            Ok(Some(disk.read_header()?.serial))
+        })
+    }
+
+    /// Runs an operation on an open store. A failure of any kind closes the database.
+    fn guarded<T>(
+        &mut self,
+        operation: impl FnOnce(&mut Self) -> Result<T, redb::Error>,
+    ) -> Result<T, Failure> {
+        let outcome = guard::catch(|| operation(self)).unwrap_or_else(|panic| Err(damaged(&panic)));
+        outcome.map_err(|error| {
+            self.close();
+            failure(error, &self.directory, &self.file(), &self.position)
+        })
+    }
+
+    fn reading<T>(&self, read: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, OpenError> {
+        reading(&self.directory, &self.file(), &self.position, read)
+    }
+
+    /// Closes the database. redb writes to the file while it closes it, so this can fail on damaged
+    /// pages as any other write can; the next opening finds the damage again.
+    fn close(&mut self) {
+        let database = self.database.take();
+        if let Err(panic) = guard::catch(|| drop(database)) {
+            warn!(file = %self.file().display(), error = %panic, "closing a damaged store failed");
         }
     }
 
@@ -204,7 +225,7 @@ impl Disk {
 
     fn check_format(&self) -> Result<(), OpenError> {
         let file = self.file();
-        let found = reading(&self.directory, &file, || {
+        let found = self.reading(|| {
             match self.database()?.begin_read()?.open_table(META) {
                 Ok(table) => Ok(table.get(META_FORMAT)?.map(|version| version.value())),
                 Err(TableError::Storage(error)) => Err(error.into()),
@@ -270,6 +291,12 @@ impl Disk {
     }
 }
 
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 fn builder() -> redb::Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
@@ -290,7 +317,7 @@ fn create_database(directory: &Path, place: &Path) -> Result<(), OpenError> {
         .truncate(true)
         .open(&unfinished)
         .map_err(at)?;
-    reading(directory, &unfinished, || {
+    reading(directory, &unfinished, &ReadPosition::default(), || {
         let database = builder().create_file(file)?;
         let write = database.begin_write()?;
         {
@@ -319,106 +346,18 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Reads from a file that may hold anything. redb answers most damage with an error, but some with
-/// a panic; while opening, both mean the same.
+/// Reads from a file that may hold anything. redb reports most damage as an error, and some by a
+/// panic; both become the same error.
 fn reading<T>(
     directory: &Path,
     file: &Path,
+    position: &ReadPosition,
     read: impl FnOnce() -> Result<T, redb::Error>,
 ) -> Result<T, OpenError> {
-    // What the panic interrupted is thrown away with the store that is not opened.
-    let outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
-        Err(redb::Error::Corrupted(
-            "its pages contradict each other".to_owned(),
-        ))
-    });
-    outcome.map_err(|error| open_error(error, directory, file))
+    let outcome = guard::catch(read).unwrap_or_else(|panic| Err(damaged(&panic)));
+    outcome.map_err(|error| open_error(error, directory, file, position))
 }
 
-fn is_full(error: &io::Error) -> bool {
-    use ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    // A quota and a limit on the size of files are the same to whoever wants to write.
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
-}
-
-fn is_read_only(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied
-    )
-}
-
-fn io_open_error(source: io::Error, directory: &Path) -> OpenError {
-    let directory = directory.to_owned();
-    if is_full(&source) {
-        OpenError::Full { directory, source }
-    } else if is_read_only(&source) {
-        OpenError::ReadOnly { directory, source }
-    } else {
-        OpenError::Io { directory, source }
-    }
-}
-
-fn open_error(error: redb::Error, directory: &Path, file: &Path) -> OpenError {
-    let damaged = |reason: String| OpenError::Damaged {
-        file: file.to_owned(),
-        reason,
-    };
-    match error {
-        redb::Error::Io(error) => match error.kind() {
-            ErrorKind::InvalidData => OpenError::Foreign {
-                file: file.to_owned(),
-            },
-            ErrorKind::UnexpectedEof => damaged("it is cut short".to_owned()),
-            _ => io_open_error(error, directory),
-        },
-        redb::Error::DatabaseAlreadyOpen => OpenError::InUse {
-            directory: directory.to_owned(),
-        },
-        redb::Error::Corrupted(reason) => damaged(reason),
-        error => damaged(error.to_string()),
-    }
-}
-
-fn failure(error: &redb::Error, directory: &Path) -> Failure {
-    let directory = directory.to_owned();
-    match error {
-        redb::Error::Io(error) if is_full(error) => Failure::Full { directory },
-        redb::Error::Io(error) if is_read_only(error) => Failure::ReadOnly { directory },
-        error => Failure::Io {
-            directory,
-            reason: error.to_string(),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_system_says_becomes_what_a_caller_can_branch_on() {
-        let cases = [
-            (ErrorKind::StorageFull, "full"),
-            (ErrorKind::QuotaExceeded, "full"),
-            (ErrorKind::FileTooLarge, "full"),
-            (ErrorKind::ReadOnlyFilesystem, "read-only"),
-            (ErrorKind::PermissionDenied, "read-only"),
-            (ErrorKind::NotADirectory, "other"),
-        ];
-        for (kind, expected) in cases {
-            let directory = Path::new("/data");
-            let opening = match io_open_error(kind.into(), directory) {
-                OpenError::Full { .. } => "full",
-                OpenError::ReadOnly { .. } => "read-only",
-                _ => "other",
-            };
-            let writing = match failure(&redb::Error::Io(kind.into()), directory) {
-                Failure::Full { .. } => "full",
-                Failure::ReadOnly { .. } => "read-only",
-                Failure::Io { .. } => "other",
-            };
-            assert_eq!((opening, writing), (expected, expected), "{kind:?}");
-        }
-    }
+fn damaged(panic: &str) -> redb::Error {
+    redb::Error::Corrupted(format!("its pages contradict each other ({panic})"))
 }

@@ -113,7 +113,8 @@ fn open(directory: &Path, faults: &Arc<Faults>) -> Store<()> {
             faults: Arc::clone(&faults),
         })
     };
-    let disk = Disk::open_with(directory, Box::new(open_database)).expect("a working disk");
+    let disk = Disk::open_with(directory, Box::new(open_database), Arc::default())
+        .expect("a working disk");
     Store::start(Engine::Disk(disk), &options).expect("a working disk")
 }
 

@@ -12,25 +12,10 @@ use std::{
     thread,
 };
 
-use polity_store::{CommitError, Expect, Key, OpenError, Options, Revision, Store};
+use polity_store::{CommitError, Expect, Key, OpenError, Options, Revision};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{Size, TestStore, env, open, put, ready, set, show};
-
-fn try_open(directory: &Path) -> Result<TestStore, OpenError> {
-    Store::<Size>::open(&Options::directory(directory))
-}
-
-/// A directory with a store of three objects and some history in it.
-async fn filled(directory: &Path) -> Vec<String> {
-    let store = open(&Options::directory(directory));
-    for content in ["1", "2", "3"] {
-        set(&store, "b", content, &content.repeat(5000)).await;
-    }
-    let shown = show(&store.current(), "b");
-    store.close().await;
-    shown
-}
+use crate::support::{TestStore, env, filled, open, put, ready, set, show, try_open};
 
 #[tokio::test]
 async fn the_directory_is_made_for_its_owner_only() {
@@ -90,52 +75,6 @@ async fn a_directory_is_open_once() {
         show(&open(&Options::directory(root.path())).current(), "b"),
         ["ns/x=1@2"]
     );
-}
-
-/// Wherever a file was cut or overwritten, it is refused, and putting it back brings everything
-/// back.
-#[tokio::test]
-async fn a_damaged_file_is_refused_and_left_alone() {
-    let root = tempfile::tempdir().unwrap();
-    let shown = filled(root.path()).await;
-    let file = root.path().join("store.redb");
-    let whole = fs::read(&file).unwrap();
-    for length in [0, 1, 9, 64, 4096, 8192, whole.len() / 2, whole.len() - 4096] {
-        fs::write(&file, &whole[..length]).unwrap();
-        let error = try_open(root.path())
-            .err()
-            .unwrap_or_else(|| panic!("{length} bytes are not a store"));
-        assert!(
-            matches!(error, OpenError::Damaged { .. } | OpenError::Foreign { .. }),
-            "{length}: {error}"
-        );
-        assert_eq!(
-            fs::metadata(&file).unwrap().len(),
-            length as u64,
-            "it was changed"
-        );
-    }
-    fs::write(&file, &whole).unwrap();
-    let store = open(&Options::directory(root.path()));
-    assert_eq!(show(&store.current(), "b"), shown);
-    assert_eq!(ready(&store, "b", 1).len(), 3);
-}
-
-/// Bits that flipped are not always seen, but whatever they do, it is no panic.
-#[tokio::test]
-async fn overwritten_pages_do_no_worse_than_an_error() {
-    let root = tempfile::tempdir().unwrap();
-    filled(root.path()).await;
-    let file = root.path().join("store.redb");
-    let whole = fs::read(&file).unwrap();
-    for start in (0..whole.len()).step_by(4096) {
-        let mut broken = whole.clone();
-        broken[start..start + 512].fill(0xa5);
-        fs::write(&file, &broken).unwrap();
-        if let Ok(store) = try_open(root.path()) {
-            store.close().await;
-        }
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod basics;
 mod concurrency;
 mod crash;
+mod damage;
 mod failures;
 mod model;
 mod support;

@@ -1,6 +1,7 @@
 //! What the tests share: short ways to write and to read.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,8 +10,8 @@ use std::{
 };
 
 use polity_store::{
-    Change, Clock, CommitError, Event, Expect, Index, Key, Object, Options, Payload, Revision,
-    Snapshot, Store, Write,
+    Change, Clock, CommitError, Event, Expect, Index, Key, Object, OpenError, Options, Payload,
+    Revision, Snapshot, Store, Write,
 };
 
 /// The number of bytes: enough to see that the index is derived from the stored form.
@@ -160,6 +161,21 @@ impl FakeClock {
 
 pub(crate) fn open(options: &Options) -> TestStore {
     Store::open(options).expect("a store that can be opened")
+}
+
+pub(crate) fn try_open(directory: &Path) -> Result<TestStore, OpenError> {
+    Store::open(&Options::directory(directory))
+}
+
+/// Fills a directory with a store of three objects and some history; returns the objects.
+pub(crate) async fn filled(directory: &Path) -> Vec<String> {
+    let store = open(&Options::directory(directory));
+    for content in ["1", "2", "3"] {
+        set(&store, "b", content, &content.repeat(5000)).await;
+    }
+    let shown = show(&store.current(), "b");
+    store.close().await;
+    shown
 }
 
 /// What a test that runs as a child process is told, and how long the long tests run.

@@ -8,22 +8,30 @@ use crate::syntax::node::{Command, Operand, Pipeline, Term};
 use crate::syntax::number::Number;
 use crate::value::{IntType, Value};
 
+/// A search among this many variables costs a step.
+const VARIABLES_PER_STEP: u64 = 16;
+
 impl<'t> Machine<'t, '_, '_> {
     pub(super) fn assign(&mut self, name: &str, value: Found) -> Ran<()> {
-        let scope = &mut self.variables[self.base..];
-        match scope.iter_mut().rev().find(|(known, _)| *known == name) {
-            Some((_, slot)) => {
-                *slot = value;
-                Ok(())
-            }
-            None => self.fail(format!("undefined variable: {name}")),
-        }
+        let place = self.place(name)?;
+        self.variables[place].1 = value;
+        Ok(())
     }
 
-    fn variable(&self, name: &str) -> Ran<Found> {
+    fn variable(&mut self, name: &str) -> Ran<Found> {
+        let place = self.place(name)?;
+        Ok(self.variables[place].1.clone())
+    }
+
+    /// Where the innermost variable of a name is. The search is paid for: a template may declare
+    /// any number of variables.
+    fn place(&mut self, name: &str) -> Ran<usize> {
         let scope = &self.variables[self.base..];
-        match scope.iter().rev().find(|(known, _)| *known == name) {
-            Some((_, value)) => Ok(value.clone()),
+        let found = scope.iter().rposition(|(known, _)| *known == name);
+        let n_compared = scope.len() - found.unwrap_or_default();
+        self.spend(n_compared as u64 / VARIABLES_PER_STEP)?;
+        match found {
+            Some(place) => Ok(self.base + place),
             None => self.fail(format!("undefined variable: {name}")),
         }
     }

@@ -1,6 +1,6 @@
 //! Reads tokens into trees. A template is one tree for its text and one for each definition in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::lex::{Delimiters, Kind, Lexer, Token};
 use super::node::{Block, Branch, Command, Invocation, Node, Operand, Pipeline, Term};
@@ -42,9 +42,40 @@ pub(crate) fn parse(
 /// What a definition does not share with the text around it.
 #[derive(Default)]
 struct Scope {
-    variables: Vec<Box<str>>,
+    variables: Variables,
     range_depth: usize,
     action_line: usize,
+}
+
+/// The variables that are visible, in the order of their declaration.
+#[derive(Default)]
+struct Variables {
+    names: Vec<Box<str>>,
+    /// How often each name is declared.
+    counts: HashMap<Box<str>, usize>,
+}
+
+impl Variables {
+    fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    fn push(&mut self, name: Box<str>) {
+        *self.counts.entry(name.clone()).or_default() += 1;
+        self.names.push(name);
+    }
+
+    fn truncate(&mut self, length: usize) {
+        for name in self.names.drain(length..) {
+            if let Some(count) = self.counts.get_mut(&name) {
+                *count -= 1;
+            }
+        }
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.counts.get(name).is_some_and(|count| *count > 0)
+    }
 }
 
 struct Parser<'p> {
@@ -576,8 +607,7 @@ impl Parser<'_> {
             Kind::Dot => Term::Dot,
             Kind::Nil => Term::Nil,
             Kind::Variable => {
-                let known = token.text == "$"
-                    || self.scope.variables.iter().any(|name| **name == token.text);
+                let known = token.text == "$" || self.scope.variables.contains(&token.text);
                 if !known {
                     return self.fail(format!("undefined variable {}", quote(&token.text)));
                 }

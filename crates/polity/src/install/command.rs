@@ -10,21 +10,27 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt as _};
 use polity_cli::exit::Exit;
 use polity_controller::install::Installation;
-use polity_runtime::args::ClientArgs;
+use polity_runtime::args::{ClientArgs, HumanDuration};
 use polity_runtime::retry::{self, Backoff};
 use polity_runtime::write::{WriteError, Writer};
-use polity_runtime::{Clock, VERSION, client, env};
+use polity_runtime::{Clock, VERSION, env};
 use serde_json::Value;
 
+use super::readiness::{self, NotReady};
 use super::{Definition, MANAGER};
 
 /// How often an object is tried whose kind the API server does not know yet.
 const TRIES: usize = 20;
 
+/// How to get an image.
+const IMAGE_HINT: &str = "build it from a clone with `podman build -t REGISTRY/polity:TAG .`, push it with `podman push \
+                          REGISTRY/polity:TAG`, and run `polity install --image REGISTRY/polity:TAG` again; \
+                          docs/guides/install.md shows it for kind, k3d and minikube too";
+
 /// Install Polity into a cluster, or print what that would apply
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity install --print                          look first\n  polity install --print | kubectl apply --server-side -f -\n  polity install --namespace policies             apply it\n\nPolicy servers that are there already are left as they are."
+    after_help = "Examples:\n  polity install --print                                   print the manifests\n  polity install --image registry.example.com/polity:v0.1.0\n  polity install --image polity:dev --namespace policies --timeout 5m\n\nNo registry has the default image: docs/guides/install.md shows how to build\none. Policy servers that are there already are left as they are.\n\nExit codes: 0 installed, 1 the controller did not become ready, 2 error."
 )]
 pub(crate) struct InstallArgs {
     #[command(flatten)]
@@ -32,7 +38,7 @@ pub(crate) struct InstallArgs {
     /// Print the manifests and change nothing
     #[arg(long)]
     print: bool,
-    /// Where everything lives
+    /// The namespace of the controller and the policy servers
     #[arg(long, short, env = env::INSTALL_NAMESPACE, value_name = "NAMESPACE", default_value = "kubewarden")]
     namespace: String,
     /// The image of the controller and of the policy servers [default: polity, of this version]
@@ -41,6 +47,12 @@ pub(crate) struct InstallArgs {
     /// How many replicas the first policy server has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: i32,
+    /// Wait until the controller is ready
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m")]
+    timeout: HumanDuration,
     /// Write all but the definitions to files in this folder
     #[arg(long, value_name = "FOLDER", hide = true, conflicts_with = "print")]
     folder: Option<PathBuf>,
@@ -54,8 +66,11 @@ impl InstallArgs {
             namespace,
             image,
             replicas,
+            wait,
+            timeout,
             folder,
         } = self;
+        let is_default_image = image.is_none();
         let installation = Installation {
             namespace,
             image: image.unwrap_or_else(|| format!("polity:v{VERSION}")),
@@ -70,10 +85,47 @@ impl InstallArgs {
             let text = printed(&installation)?;
             std::io::stdout().lock().write_all(text.as_bytes())?;
         } else {
-            install(&client::connect(&client).await?, &installation).await?;
+            let client = polity_cli::connect(&client).await?;
+            install(&client, &installation).await?;
+            if wait {
+                let ready = controller_is_ready(&client, &installation, timeout.0).await?;
+                return Ok(if ready { Exit::Fine } else { Exit::Findings });
+            }
+            if is_default_image {
+                let image = &installation.image;
+                eprintln!("note: no registry has the image {image}; {IMAGE_HINT}");
+            }
         }
         Ok(Exit::Fine)
     }
+}
+
+/// Waits for the controller, and prints why it is not ready.
+async fn controller_is_ready(
+    client: &Client,
+    installation: &Installation,
+    timeout: Duration,
+) -> anyhow::Result<bool> {
+    let Installation {
+        namespace, image, ..
+    } = installation;
+    let clock = Clock::system();
+    let tell = |progress: &str| eprintln!("waiting for the controller: {progress}");
+    let ready = readiness::wait(client, &clock, (namespace, image), timeout, tell).await;
+    let Err(error) = ready else {
+        eprintln!("the controller is ready");
+        return Ok(true);
+    };
+    let hint = match error.downcast_ref() {
+        None => return Err(error),
+        Some(NotReady::NoImage { .. }) => IMAGE_HINT.to_owned(),
+        Some(NotReady::Timeout { .. }) => format!(
+            "`kubectl -n {namespace} describe pods -l app.kubernetes.io/component=controller` shows why; \
+             run `polity install` again to wait longer"
+        ),
+    };
+    eprintln!("error: {error}\nhint: {hint}");
+    Ok(false)
 }
 
 /// The files of `config/install`, by name.
@@ -111,13 +163,13 @@ fn yaml(manifest: &Value) -> anyhow::Result<String> {
 }
 
 /// Applies everything to a cluster.
-async fn install(client: &Client, installation: &Installation) -> anyhow::Result<()> {
+pub(crate) async fn install(client: &Client, installation: &Installation) -> anyhow::Result<()> {
     super::apply(&[("this one", client.clone())], &Definition::all()?).await?;
     let mut manifests = vec![installation.namespace()];
     manifests.extend(installation.roles());
     manifests.extend(installation.controller());
     for manifest in &manifests {
-        apply_manifest(client, manifest, Existing::MadeSo).await?;
+        apply_manifest(client, manifest, Existing::Replaced).await?;
     }
     for manifest in &installation.defaults() {
         apply_manifest(client, manifest, Existing::Left).await?;
@@ -126,16 +178,16 @@ async fn install(client: &Client, installation: &Installation) -> anyhow::Result
     Ok(())
 }
 
-/// What becomes of an object that is there already.
+/// What happens to an object that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It becomes what we say.
-    MadeSo,
-    /// It is its owner's by now.
+    /// Its fields are set to those of the manifest.
+    Replaced,
+    /// It stays as it is: it belongs to the users of the cluster by now.
     Left,
 }
 
-/// Applies one manifest, patiently: its kind may have been defined a moment ago.
+/// Applies one manifest, and tries again for a while if its kind is not served yet.
 pub(crate) async fn apply_manifest(
     client: &Client,
     manifest: &Value,
@@ -179,7 +231,12 @@ async fn is_there(api: &Api<DynamicObject>, name: &str) -> kube::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::api::{Patch, PatchParams, PostParams};
+    use polity_controller::install::CONTROLLER;
     use polity_testing::TestServer;
+    use serde_json::json;
 
     use super::*;
 
@@ -232,5 +289,52 @@ mod tests {
         };
         install(&client, &other).await.unwrap();
         assert_eq!(servers.get("default").await.unwrap(), before);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn waiting_ends_with_the_state_of_the_controller() {
+        let server = TestServer::start().await;
+        let client = server.client().await;
+        install(&client, &installation()).await.unwrap();
+        let clock = Clock::system();
+        let wait = async |timeout: u64| {
+            let timeout = Duration::from_secs(timeout);
+            let of = ("policies", "polity");
+            let ended = readiness::wait(&client, &clock, of, timeout, |_| {}).await;
+            ended.map_err(|error| error.downcast::<NotReady>().unwrap())
+        };
+        let late = wait(0).await.unwrap_err();
+        assert!(matches!(late, NotReady::Timeout { .. }), "{late}");
+
+        let pods: Api<Pod> = Api::namespaced(client.clone(), "policies");
+        let pod = json!({
+            "metadata": {"name": "c", "labels": {"app.kubernetes.io/component": "controller"}},
+            "spec": {
+                "serviceAccountName": "kubewarden-controller",
+                "containers": [{"name": "controller", "image": "polity"}],
+            },
+        });
+        let pod = serde_json::from_value(pod).unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        let waiting = json!({"status": {"containerStatuses": [{
+            "name": "controller", "image": "polity", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
+        }]}});
+        let params = PatchParams::default();
+        let patch = Patch::Merge(waiting);
+        pods.patch_status("c", &params, &patch).await.unwrap();
+        let error = wait(60).await.unwrap_err();
+        let shown = "pod c cannot pull the image polity (ErrImagePull: not found)";
+        assert_eq!(error.to_string(), shown);
+
+        let deployments: Api<Deployment> = Api::namespaced(client.clone(), "policies");
+        let available = json!({"status": {
+            "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
+            "availableReplicas": 2,
+        }});
+        let patch = Patch::Merge(available);
+        let patched = deployments.patch_status(CONTROLLER, &params, &patch).await;
+        patched.unwrap();
+        wait(60).await.unwrap();
     }
 }

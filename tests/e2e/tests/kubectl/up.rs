@@ -310,3 +310,115 @@ fn a_reader_that_had_enough_is_no_error() {
         assert_eq!((output.status.code(), &*said), (Some(141), ""));
     }
 }
+
+/// The processes of policy servers that an instance runs.
+fn replicas(instance: i64) -> Vec<rustix::process::Pid> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let replicas = processes.filter_map(|process| {
+        let stat = fs::read_to_string(process.path().join("stat")).ok()?;
+        let parent = stat
+            .rsplit_once(')')?
+            .1
+            .split_whitespace()
+            .nth(1)?
+            .to_owned();
+        let arguments = fs::read(process.path().join("cmdline")).ok()?;
+        let is_server = arguments.split(|byte| *byte == 0).any(|it| it == b"server");
+        let pid = process.file_name().to_str()?.parse().ok()?;
+        (is_server && parent == instance.to_string())
+            .then(|| rustix::process::Pid::from_raw(pid))
+            .flatten()
+    });
+    replicas.collect()
+}
+
+/// A process that is stopped keeps its ports open and answers nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_frozen_replica_is_found() {
+    use rustix::process::{Signal, kill_process};
+
+    let folder = folder();
+    let home = folder.path();
+    let _ended = Detached(home);
+    let (code, _, said) = run(home, "up -d");
+    assert_eq!(code, Some(0), "{said}");
+    let status = || -> Value {
+        let (_, said, _) = run(home, "status -o json");
+        serde_json::from_str(&said).unwrap_or_default()
+    };
+    let instance = e2e::eventually("the replica answers", || {
+        let status = status();
+        let answering = status["policyServers"][0]["answering"].as_i64();
+        status["pid"].as_i64().filter(|_| answering == Some(1))
+    });
+    let (code, said, _) = run(home, "doctor");
+    assert_eq!(code, Some(0), "{said}");
+
+    let replicas = replicas(instance);
+    assert!(!replicas.is_empty(), "the replica is a child of {instance}");
+    for replica in &replicas {
+        kill_process(*replica, Signal::STOP).unwrap();
+    }
+    for command in ["doctor", "status"] {
+        let (code, said, _) = run(home, command);
+        assert_eq!(code, Some(1), "{command}: {said}");
+        assert!(
+            said.contains("replica policy-server-default-0 does not answer"),
+            "{command}: {said}"
+        );
+    }
+    for replica in &replicas {
+        kill_process(*replica, Signal::CONT).ok();
+    }
+}
+
+#[test]
+fn commands_find_the_running_instance_and_name_a_server_that_is_gone() {
+    let folder = folder();
+    let home = folder.path();
+    let said = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let data = home.join(".local/share/polity");
+    let output = polity::run(home, ["policy", "status", "none"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(output).contains("hint: pass --kubeconfig FILE"));
+
+    let up = polity::run(home, ["up", "-d"]);
+    assert!(up.status.success(), "{up:?}");
+    let output = polity::run(home, ["policy", "status", "none"]);
+    let words = said(output);
+    assert!(
+        words.contains("using the local instance at https://127.0.0.1:"),
+        "{words}"
+    );
+    assert!(
+        words.contains("error: there is no policy \"none\""),
+        "{words}"
+    );
+
+    assert!(polity::run(home, ["down"]).status.success());
+    let kubeconfig = data.join("kubeconfig");
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    for command in [
+        &["policy", "status", "none"][..],
+        &["explain", "pod/none"],
+        &["get", "policies"],
+        &["report", "view"],
+    ] {
+        let mut program = polity::command(home);
+        program.args(command).args(["--kubeconfig", kubeconfig]);
+        let output = program.output().unwrap();
+        let text = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(
+            text.contains("cannot reach the Kubernetes API at https://127.0.0.1:")
+                && text.contains("connection refused")
+                && !text.contains("WARN")
+                && !text.contains("ServiceError"),
+            "{command:?}: {text}"
+        );
+    }
+}

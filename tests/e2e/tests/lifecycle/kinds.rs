@@ -47,14 +47,17 @@ fn policy_of_a_namespace(scene: &Scene) {
         .k
         .in_namespace("default")
         .ok("run trial --image=busybox:1 --privileged --dry-run=server");
-    // Neither the server's own files nor what only it can reach are for namespaces to choose (item 33).
+    // A policy of a namespace can choose neither the server's own files nor hosts that only the server reaches.
     let own = scene.stage.module("pod-privileged");
-    for module in [own.as_str(), "http://169.254.169.254/module.wasm"] {
+    for (module, reason) in [
+        (own.as_str(), "ModuleInvalid"),
+        ("http://169.254.169.254/module.wasm", "PullError"),
+    ] {
         policy["spec"]["module"] = json!(module);
         scene.apply(&policy);
         let status = scene.stage.until_phase(&path, "Failed", 1);
         let message = status["message"].as_str().unwrap();
-        assert!(message.contains("PullError"), "{message}");
+        assert!(message.contains(reason), "{message}");
     }
     policy["spec"]["module"] = json!(modules::uri("host-namespaces"));
     scene.apply(&policy);

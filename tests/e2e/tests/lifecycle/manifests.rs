@@ -10,7 +10,7 @@ use crate::scene::{Scene, scenarios};
 
 scenarios![manifests_that_are_around];
 
-const COLUMNS: &str = "NAME POLICY SERVER MUTATING BACKGROUNDAUDIT MODE OBSERVED MODE STATUS PHASE AGE SEVERITY CATEGORY";
+const COLUMNS: &str = "NAME POLICY SERVER MUTATING BACKGROUNDAUDIT MODE OBSERVED MODE STATUS PHASE AGE SEVERITY CATEGORY MESSAGE";
 
 fn manifests_that_are_around(scene: &Scene) {
     let (k, name) = (&scene.k, &scene.name);
@@ -61,6 +61,6 @@ fn manifests_that_are_around(scene: &Scene) {
     let shown = [&rest[..7], &rest[8..]].concat().join(" ");
     assert_eq!(
         shown,
-        "default false true protect protect active Active high PSP"
+        "default false true protect protect active Active high PSP Generation 1 is enforced."
     );
 }

@@ -171,7 +171,7 @@ fn killed_while_loading(scene: &Scene) {
     let kill_at = |n_deaths: &str| {
         eventually("it is being loaded", || {
             let note = fs::read_to_string(note(&poison, &victim)?).ok()?;
-            (note == n_deaths).then_some(())
+            (note.lines().next() == Some(n_deaths)).then_some(())
         });
         stage.kill_replica(&victim);
     };
@@ -194,7 +194,7 @@ fn killed_while_loading(scene: &Scene) {
     served_throughout(&trials);
 }
 
-/// Where a replica notes that it is loading the poison: how many will have died of it if this one does.
+/// Where a replica notes that it is loading the poison. The first line is the number of crashes if it crashes now.
 fn note(poison: &Poison<'_>, pod: &str) -> Option<PathBuf> {
     let stage = poison.scene.stage;
     let pods = stage.pods(&poison.scene.name);

@@ -1,5 +1,5 @@
-//! Item 31: what a replica of one server may not do to another's objects, nor to those of its sisters, with the very
-//! credentials it runs with. Each server has an account of its own.
+//! What a replica may not do to the objects of another server, nor to the entries of other replicas, with the credentials
+//! it runs with. Server A has the account that the controller makes for it; server B names an account.
 
 use e2e::Kubectl;
 use e2e::stage::NAMESPACE;
@@ -9,14 +9,9 @@ use crate::scene::{Scene, scenarios};
 
 scenarios![rights_of_a_replica];
 
-/// A server with an account of its own, and a policy that serves there.
-fn server(scene: &Scene, name: &str, replicas: u64) {
-    let ours = scene.k.in_namespace(NAMESPACE);
-    ours.ok(&format!("create serviceaccount {name}"));
-    scene.server_with(
-        name,
-        json!({"replicas": replicas, "serviceAccountName": name}),
-    );
+/// A server, and a policy that it serves.
+fn server(scene: &Scene, name: &str, fields: Value) {
+    scene.server_with(name, fields);
     let mut policy = scene.policy("pod-privileged");
     policy["metadata"]["name"] = json!(name);
     policy["spec"]["policyServer"] = json!(name);
@@ -54,8 +49,10 @@ fn name_of(object: &Value) -> &str {
 fn rights_of_a_replica(scene: &Scene) {
     let stage = scene.stage;
     let (a, b) = (format!("{}-a", scene.name), format!("{}-b", scene.name));
-    server(scene, &a, 2);
-    server(scene, &b, 1);
+    server(scene, &a, json!({"replicas": 2}));
+    let ours = scene.k.in_namespace(NAMESPACE);
+    ours.ok(&format!("create serviceaccount {b}"));
+    server(scene, &b, json!({"replicas": 1, "serviceAccountName": b}));
     for name in [&a, &b] {
         stage.until_phase(&format!("clusteradmissionpolicies/{name}"), "Active", 1);
     }
@@ -82,7 +79,7 @@ fn rights_of_a_replica(scene: &Scene) {
         &report(&of_a, ready(1)),
         &["replica 0 cannot report for replica 1"],
     );
-    let user = format!("system:serviceaccount:{NAMESPACE}:{a}");
+    let user = format!("system:serviceaccount:{NAMESPACE}:policy-server-{a}");
     let forbidden = |line: &str, what: &str| {
         is_refused(&replica, line, &["Forbidden", &user, what]);
     };

@@ -139,10 +139,21 @@ fn break_on(scene: &Scene, replicas: u64) {
 fn deleted_and_made_again(scene: &Scene) {
     let (stage, path) = (scene.stage, scene.path());
     break_on(scene, 1);
+    let get = format!("get policyserver {} --no-headers", scene.name);
+    eventually("the columns show a ready replica and a policy", || {
+        let shown = scene.k.ok(&get);
+        let shown: Vec<_> = shown.split_whitespace().collect();
+        (shown.get(1..4) == Some(&["1/1", "1", "1"])).then_some(())
+    });
 
-    scene
-        .k
-        .ok(&format!("delete policyserver {} --timeout=60s", scene.name));
+    let delete = format!("delete policyserver {} --timeout=60s", scene.name);
+    let deletion = scene.k.run(&delete, "");
+    assert_eq!(deletion.code, Some(0), "{deletion:?}");
+    let warning = format!(
+        "1 policy is no longer enforced without PolicyServer {}",
+        scene.name
+    );
+    assert!(deletion.stderr.contains(&warning), "{deletion:?}");
     let status = stage.until_phase(&path, "Pending", None);
     assert_eq!(status["policyStatus"], "scheduled", "{status}");
     assert_eq!(
@@ -150,6 +161,19 @@ fn deleted_and_made_again(scene: &Scene) {
         "{status}"
     );
     assert_eq!(scene.try_pod(true), Ok(()));
+    let describe = format!("describe clusteradmissionpolicy {}", scene.name);
+    let events = eventually("an Event names what is lost", || {
+        let described = scene.k.ok(&describe);
+        let (_, events) = described.split_once("Events:")?;
+        events
+            .contains("Generation 1 is no longer enforced.")
+            .then(|| events.to_owned())
+    });
+    // In the order in which they happened, with their ages.
+    let places = ["PolicyPending", "PolicyActive", "PolicyServerNotFound"]
+        .map(|reason| events.find(&format!(" {reason} ")));
+    assert!(places[0].is_some() && places.is_sorted(), "{events}");
+    assert!(!events.contains("<unknown>"), "{events}");
 
     scene.server(&scene.name, 1);
     stage.until_phase(&path, "Failed", 1);

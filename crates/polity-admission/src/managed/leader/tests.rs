@@ -1,4 +1,4 @@
-//! Rows 5, 7, 20 and 29 of section 19.3, retries of 19.4, poison of 19.11: what the leader does next.
+//! What the leader does next: new revisions, failures and their retries, crashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,9 @@ use std::time::Duration;
 use polity_api::policies::v1::PolicyRevision;
 
 use super::*;
+use crate::managed::attempts::tests::crashes;
 use crate::managed::revision::samples::Sample;
-use crate::managed::status::Change;
+use crate::managed::status::{Attempt, Change};
 
 fn build() -> Build {
     Build {
@@ -26,23 +27,36 @@ fn all(samples: impl IntoIterator<Item = Sample>) -> Revisions {
         .collect()
 }
 
+/// Second 100, which is also second 100 of 1970.
+fn now() -> Now {
+    Now {
+        moment: at(100),
+        date: Timestamp::from_second(100).unwrap(),
+    }
+}
+
 /// What is done at second 100, in words.
 fn told(samples: impl IntoIterator<Item = Sample>, memory: &[(&str, Tried)]) -> String {
     let memory = memory
         .iter()
         .map(|(uid, tried)| (Uid::from(*uid), *tried))
         .collect();
-    let plan = Plan::of(&all(samples), &memory, &build(), at(100));
+    let plan = Plan::of(View {
+        revisions: &all(samples),
+        memory: &memory,
+        crashes: &crashes(&["server-0_s_9"]),
+        build: &build(),
+        now: now(),
+    });
     let mut words: Vec<String> = Vec::new();
     words.extend(plan.begin.iter().map(|job| {
         let first = if job.is_first { "take" } else { "try" };
         format!("{first} {} #{}", job.uid, job.attempt)
     }));
-    words.extend(
-        plan.condemn
-            .iter()
-            .map(|(uid, why)| format!("condemn {uid} {}", why.reason)),
-    );
+    words.extend(plan.give_up.iter().map(|(uid, crashed)| {
+        let wait = crashed.next.duration_since(now().date).as_secs();
+        format!("give up {uid} after {} for {wait}s", crashed.n_crashes)
+    }));
     words.extend(plan.look_again.map(|moment| {
         let wait = moment.since(at(100)).as_secs();
         format!("look again in {wait}s")
@@ -131,15 +145,70 @@ fn what_one_revision_gets() {
             "19.11: three did",
             new().scheduled().tried(3, "1.0", "abc"),
             None,
-            "condemn r1 ModuleInvalid",
+            "give up r1 after 3 for 60s",
         ),
         (
-            "19.11: what was condemned stays so",
+            "attempts of this pod that were no crashes",
+            new()
+                .scheduled()
+                .begun_by(&["server-0_s_1", "server-0_s_2", "server-0_t_3"]),
+            None,
+            "try r1 #1",
+        ),
+        (
+            "crashes in this pod and attempts of other pods",
+            new()
+                .scheduled()
+                .begun_by(&["server-0_s_9", "server-1_s_1", "server-2_s_1"]),
+            None,
+            "give up r1 after 3 for 60s",
+        ),
+        (
+            "crashed too often, not yet tried again",
             new()
                 .not_initialized("ModuleInvalid")
-                .tried(0, "1.0", "abc"),
+                .tried(0, "1.0", "abc")
+                .crashed(3, 130),
             None,
-            "",
+            "look again in 30s",
+        ),
+        (
+            "crashed too often, the time of the next attempt has come",
+            new()
+                .not_initialized("ModuleInvalid")
+                .tried(0, "1.0", "abc")
+                .crashed(3, 100),
+            None,
+            "try r1 #1",
+        ),
+        (
+            "the next attempt crashed too",
+            new()
+                .not_initialized("ModuleInvalid")
+                .tried(0, "1.0", "abc")
+                .crashed(3, 90)
+                .begun_by(&["server-1_s_1"]),
+            None,
+            "give up r1 after 4 for 300s",
+        ),
+        (
+            "the next attempt ended in an orderly way",
+            new()
+                .not_initialized("ModuleInvalid")
+                .tried(0, "1.0", "abc")
+                .crashed(6, 90)
+                .begun_by(&["server-0_s_1"]),
+            None,
+            "try r1 #1",
+        ),
+        (
+            "a clock that is far ahead delays nothing longer than an hour",
+            new()
+                .not_initialized("ModuleInvalid")
+                .tried(0, "1.0", "abc")
+                .crashed(3, 1_000_000),
+            None,
+            "look again in 3600s",
         ),
     ] {
         let memory: Vec<_> = memory.into_iter().map(|tried| ("r1", tried)).collect();
@@ -179,6 +248,140 @@ fn four_at_once_and_what_serves_first() {
 }
 
 #[test]
+fn what_crashed_is_initialised_alone() {
+    let new = |n| Sample::new(n).scheduled();
+    let crashed = |n| new(n).begun_by(&["server-1_s_1"]);
+    let given_up = |n| {
+        Sample::new(n)
+            .not_initialized("ModuleInvalid")
+            .tried(0, "1.0", "abc")
+            .crashed(3, 100)
+    };
+    let working = |uid| (uid, Tried::Working { n: 0 });
+    for (case, samples, memory, expected) in [
+        (
+            "four crashed together: one after the other",
+            vec![crashed(1), crashed(2), crashed(3), crashed(4)],
+            vec![],
+            "try r1 #2",
+        ),
+        (
+            "others come first",
+            vec![crashed(1), new(2), new(3)],
+            vec![],
+            "try r2 #1, try r3 #1",
+        ),
+        (
+            "it waits until the others have ended",
+            vec![crashed(1), new(2)],
+            vec![working("r2")],
+            "",
+        ),
+        (
+            "nothing begins beside it",
+            vec![crashed(1), new(2), crashed(3)],
+            vec![working("r1")],
+            "",
+        ),
+        (
+            "after it was given up, too",
+            vec![given_up(1), new(2)],
+            vec![],
+            "try r2 #1",
+        ),
+        (
+            "and nothing begins beside that attempt",
+            vec![given_up(1).begun_by(&["server-0_s_1"]), new(2)],
+            vec![working("r1")],
+            "",
+        ),
+        (
+            "attempts that were no crashes do not matter",
+            vec![new(1).begun_by(&["server-0_s_1"]), new(2)],
+            vec![],
+            "try r1 #1, try r2 #1",
+        ),
+    ] {
+        assert_eq!(told(samples, &memory), expected, "{case}");
+    }
+}
+
+/// Several revisions of which one crashes every process that compiles it.
+#[test]
+fn only_the_revision_that_crashes_is_given_up() {
+    let mut objects: Vec<PolicyRevision> = (1..=6).map(|n| Sample::new(n).object()).collect();
+    let guilty = Uid::from("r3");
+    for process in 0..12 {
+        // Each process is a pod of its own: its attempts count for the next one.
+        let mut is_alive = true;
+        while is_alive {
+            let revisions = all(objects.iter().cloned().map(Sample::of));
+            let plan = Plan::of(View {
+                revisions: &revisions,
+                memory: &Memory::new(),
+                crashes: &crashes(&[]),
+                build: &build(),
+                now: now(),
+            });
+            let mut write = |uid: &Uid, change: Change| {
+                let mut found = objects.iter_mut();
+                let object =
+                    found.find(|object| object.metadata.uid.as_deref() == Some(uid.as_str()));
+                let object = object.unwrap();
+                let status = change.applied(object.status.as_ref(), 1, now().date);
+                object.status = status.or(object.status.take());
+            };
+            for (uid, crashed) in plan.give_up {
+                assert_eq!(uid, guilty, "the others crash nothing");
+                write(
+                    &uid,
+                    Change::Crashed {
+                        crashed,
+                        by: build(),
+                    },
+                );
+            }
+            for job in &plan.begin {
+                let holder = format!("pod-{process}_s_1");
+                let attempt = Attempt {
+                    n: job.attempt,
+                    holder,
+                    withdrawn: job.withdrawn.clone(),
+                };
+                write(
+                    &job.uid,
+                    Change::Begins {
+                        attempt,
+                        by: build(),
+                    },
+                );
+            }
+            is_alive = !plan.begin.is_empty() && plan.begin.iter().all(|job| job.uid != guilty);
+            if is_alive {
+                for job in &plan.begin {
+                    write(
+                        &job.uid,
+                        Change::Initialized {
+                            modules: Vec::new(),
+                            by: build(),
+                        },
+                    );
+                }
+            }
+        }
+    }
+    for object in objects {
+        let revision = Sample::of(object).read();
+        assert_eq!(
+            revision.is_initialized(),
+            revision.uid != guilty,
+            "{}",
+            revision.uid
+        );
+    }
+}
+
+#[test]
 fn the_earliest_of_all_retries_wakes_it() {
     let again = |second| Tried::Failed {
         n: 1,
@@ -194,16 +397,22 @@ fn the_earliest_of_all_retries_wakes_it() {
 enum Ends {
     /// Before it wrote anything.
     AtOnce,
-    /// After it counted its attempt: while it compiles.
+    /// After it counted its attempt: it crashes while it compiles.
     Compiling,
+    /// Likewise, but in an orderly way or with its parent. The status is not corrected.
+    Stopped,
 }
 
 proptest::proptest! {
-    /// Acceptance 7 and 28: whoever ends wherever, the next one goes on, and three ends in the compiler are enough.
+    /// Wherever a leader ends, the next one continues. Three crashes in the compiler are enough, and nothing else counts.
     #[test]
     fn leaders_may_end_anywhere(ends in proptest::collection::vec(
-        proptest::prop_oneof![proptest::strategy::Just(Ends::AtOnce), proptest::strategy::Just(Ends::Compiling)],
-        0..8,
+        proptest::prop_oneof![
+            proptest::strategy::Just(Ends::AtOnce),
+            proptest::strategy::Just(Ends::Compiling),
+            proptest::strategy::Just(Ends::Stopped),
+        ],
+        0..12,
     )) {
         let mut object = Sample::new(1).object();
         let write = |object: &mut PolicyRevision, change: Change| {
@@ -212,11 +421,18 @@ proptest::proptest! {
                 object.status = Some(status);
             }
         };
-        let mut n_compiled = 0;
-        for leader in ends.into_iter().map(Some).chain([None]) {
-            let plan = Plan::of(&all([Sample::of(object.clone())]), &Memory::new(), &build(), at(100));
-            for (_, why) in plan.condemn {
-                write(&mut object, Change::NotInitialized { why, by: build() });
+        let mut crashed: Vec<String> = Vec::new();
+        for (n, leader) in ends.into_iter().map(Some).chain([None]).enumerate() {
+            let known: Vec<&str> = crashed.iter().map(String::as_str).collect();
+            let plan = Plan::of(View {
+                revisions: &all([Sample::of(object.clone())]),
+                memory: &Memory::new(),
+                crashes: &crashes(&known),
+                build: &build(),
+                now: now(),
+            });
+            for (_, crashed) in plan.give_up {
+                write(&mut object, Change::Crashed { crashed, by: build() });
             }
             let Some(job) = plan.begin.first() else {
                 continue;
@@ -224,16 +440,23 @@ proptest::proptest! {
             if let Some(Ends::AtOnce) = leader {
                 continue;
             }
-            write(&mut object, Change::Begins { attempt: job.attempt, by: build() });
-            if let Some(Ends::Compiling) = leader {
-                n_compiled += 1;
-                continue;
+            let holder = format!("server-0_s_{n}");
+            let attempt = Attempt { n: job.attempt, holder: holder.clone(), withdrawn: job.withdrawn.clone() };
+            write(&mut object, Change::Begins { attempt, by: build() });
+            match leader {
+                Some(Ends::Compiling) => {
+                    crashed.push(holder);
+                    continue;
+                }
+                Some(Ends::Stopped | Ends::AtOnce) => continue,
+                None => {}
             }
             write(&mut object, Change::Initialized { modules: Vec::new(), by: build() });
         }
         let revision = Sample::of(object).read();
-        proptest::prop_assert_eq!(revision.is_initialized(), n_compiled < 3);
-        proptest::prop_assert!(n_compiled <= 3, "condemned revisions are left alone");
-        proptest::prop_assert_eq!(attempts(&revision), 0, "a result of one kind or the other");
+        proptest::prop_assert_eq!(revision.is_initialized(), crashed.len() < 3);
+        proptest::prop_assert!(crashed.len() <= 3, "after three crashes the module is left alone for a while");
+        let initializer = initializer(&revision).unwrap();
+        proptest::prop_assert_eq!((initializer.attempts, initializer.holders.len()), (0, 0), "there is a result");
     }
 }

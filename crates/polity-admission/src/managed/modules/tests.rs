@@ -242,5 +242,5 @@ async fn policies_of_namespaces_name_no_files() {
     let bench = bench(Scripted::default());
     bench.publish(&wasm("a"));
     let trouble = bench.loader.resolve(&bench.uri(), Scope::Namespace).await;
-    assert_eq!(trouble.unwrap_err().fault, Fault::Pull);
+    assert_eq!(trouble.unwrap_err().fault, Fault::Reference);
 }

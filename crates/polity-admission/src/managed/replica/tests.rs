@@ -245,11 +245,11 @@ fn what_one_revision_gets() {
             "load r1, r1 is not: PullError",
         ),
         (
-            "19.11: or never",
-            RUNNING,
+            "after three crashes a minute later",
+            Some(98),
             new().initialized(),
-            Some(failed(Again::Never)),
-            "r1 is not: PullError",
+            after_crashes(&new().initialized().read(), 3),
+            "r1 is not: LoadError, look again in 58s",
         ),
     ];
     for (case, since, sample, local, expected) in cases {
@@ -349,26 +349,23 @@ fn a_policy_created_again_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn ends_of_earlier_processes_count() {
-    let again = |sample: Sample, n| match after_deaths(&sample.read(), n) {
+fn crashes_of_earlier_processes_count() {
+    let again = |sample: Sample, n| match after_crashes(&sample.read(), n) {
         Some(Local::Failed { again, why, .. }) => format!("{again:?} {}", why.message),
         other => format!("{other:?}"),
     };
-    let ended = "The policy server ended";
+    let ended = |times: &str| {
+        format!("OnceReady The policy server ended {times} while it loaded the policy.")
+    };
+    let next =
+        |minutes: &str| format!(" The next attempt is made {minutes} after the replica is ready.");
     for (n, expected) in [
         (0, "None".to_owned()),
-        (
-            1,
-            format!("OnceReady {ended} once while it loaded the policy."),
-        ),
-        (
-            2,
-            format!("OnceReady {ended} 2 times while it loaded the policy."),
-        ),
-        (
-            3,
-            format!("Never {ended} 3 times while it loaded the policy."),
-        ),
+        (1, ended("once")),
+        (2, ended("2 times")),
+        (3, ended("3 times") + &next("1 minute")),
+        (4, ended("4 times") + &next("5 minutes")),
+        (9, ended("9 times") + &next("60 minutes")),
     ] {
         assert_eq!(again(Sample::new(1), n), expected);
     }

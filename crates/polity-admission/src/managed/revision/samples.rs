@@ -141,8 +141,24 @@ impl Sample {
             version: Some(version.to_owned()),
             config_hash: Some(config_hash.to_owned()),
             attempts,
-            last_attempt: None,
+            ..Initializer::default()
         });
+        self
+    }
+
+    /// Attempts of these processes, after [`Self::tried`].
+    pub(crate) fn begun_by(mut self, holders: &[&str]) -> Self {
+        let initializer = self.status().initializer.get_or_insert_default();
+        initializer.holders = holders.iter().map(|&holder| holder.to_owned()).collect();
+        initializer.attempts = i32::try_from(holders.len()).unwrap();
+        self
+    }
+
+    /// Failed after so many crashes, after [`Self::tried`]; the next attempt is due at this second.
+    pub(crate) fn crashed(mut self, crashes: i32, next_second: i64) -> Self {
+        let initializer = self.status().initializer.get_or_insert_default();
+        initializer.crashes = crashes;
+        initializer.next_attempt = Some(Time(Timestamp::from_second(next_second).unwrap()));
         self
     }
 

@@ -24,6 +24,27 @@ fn failed(reason: InitializedReason, message: &str) -> Change {
     }
 }
 
+fn begins(n: i32, holder: &str, withdrawn: &[&str]) -> Change {
+    let withdrawn = withdrawn.iter().map(|&holder| holder.to_owned());
+    Change::Begins {
+        attempt: Attempt {
+            n,
+            holder: holder.to_owned(),
+            withdrawn: withdrawn.collect(),
+        },
+        by: build(),
+    }
+}
+
+fn crashed(n_crashes: i32, next_second: i64) -> Change {
+    let crashed = Crashed {
+        n_crashes,
+        next: at(next_second),
+    };
+    let by = build();
+    Change::Crashed { crashed, by }
+}
+
 fn ready(replica: i32, says: Says) -> Change {
     Change::Ready { replica, says }
 }
@@ -89,10 +110,7 @@ fn the_rows_as_writes() {
     check(
         "5: the leader takes it, and counts the attempt first (19.11)",
         new(),
-        &Change::Begins {
-            attempt: 1,
-            by: build(),
-        },
+        &begins(1, "server-0_s_1", &[]),
         Some("Scheduled=True/PolicyScheduled@60 attempts=1"),
     );
     check(
@@ -155,6 +173,53 @@ fn the_rows_as_writes() {
 }
 
 #[test]
+fn attempts_are_taken_back_by_their_holders() {
+    let status = |sample: Sample| sample.object().status.unwrap();
+    let tried = |status: &PolicyRevisionStatus| {
+        let initializer = status.initializer.clone().unwrap();
+        (initializer.attempts, initializer.holders.join(" "))
+    };
+    let two = status(Sample::new(1).scheduled().begun_by(&["a_s_1", "b_s_1"]));
+    let withdrawn = |holder: &str| Change::Withdrawn {
+        holders: vec![holder.to_owned()],
+    };
+    let one = withdrawn("a_s_1").applied(Some(&two), 1, at(1)).unwrap();
+    assert_eq!(tried(&one), (1, "b_s_1".to_owned()));
+    assert_eq!(withdrawn("a_s_1").applied(Some(&one), 1, at(1)), None);
+    let again = begins(1, "c_s_1", &["b_s_1"]);
+    let again = again.applied(Some(&one), 1, at(1)).unwrap();
+    assert_eq!(tried(&again), (1, "c_s_1".to_owned()));
+    let done = initialized("sha256:a").applied(Some(&again), 1, at(1));
+    assert_eq!(tried(&done.unwrap()), (0, String::new()));
+}
+
+#[test]
+fn crashes_are_kept_until_there_is_another_result() {
+    let begun = begins(3, "a_s_3", &[]).applied(None, 1, at(0)).unwrap();
+    let failed_once = crashed(3, 120).applied(Some(&begun), 1, at(60)).unwrap();
+    let kept = |status: &PolicyRevisionStatus| {
+        let initializer = status.initializer.clone().unwrap();
+        let next = initializer.next_attempt.map(|time| time.0.as_second());
+        (initializer.attempts, initializer.crashes, next)
+    };
+    assert_eq!(kept(&failed_once), (0, 3, Some(120)));
+    assert_eq!(
+        failed_once.conditions[1].message,
+        "The policy server ended 3 times while it compiled the module or checked the settings. The next attempt is \
+         made at 1970-01-01T00:02:00Z, or when the policy changes."
+    );
+    let again = begins(1, "a_s_4", &[]);
+    let again = again.applied(Some(&failed_once), 1, at(120)).unwrap();
+    assert_eq!(kept(&again), (1, 3, Some(120)));
+    let unpulled = failed(InitializedReason::PullError, "away");
+    let unpulled = unpulled.applied(Some(&again), 1, at(121)).unwrap();
+    assert_eq!(kept(&unpulled), (0, 3, None));
+    let refused = failed(InitializedReason::SettingsInvalid, "no");
+    let refused = refused.applied(Some(&again), 1, at(121)).unwrap();
+    assert_eq!(kept(&refused), (0, 0, None));
+}
+
+#[test]
 fn modules_are_written_once() {
     let first = initialized("sha256:a").applied(None, 1, at(1)).unwrap();
     assert_eq!(first.modules, [module("sha256:a")]);
@@ -180,10 +245,7 @@ fn the_messages_of_section_19_2() {
     };
     for (change, expected) in [
         (
-            Change::Begins {
-                attempt: 1,
-                by: build(),
-            },
+            begins(1, "server-0_s_1", &[]),
             "The policy was scheduled by the PolicyServer.",
         ),
         (

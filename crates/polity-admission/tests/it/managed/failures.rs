@@ -1,4 +1,4 @@
-//! Section 19.4: every reason, with the words of whoever found it, beside policies that serve (acceptance 4).
+//! Every reason of a failed initialization, with its message, beside policies that serve.
 
 use serde_json::{Value, json};
 
@@ -54,10 +54,22 @@ async fn every_failure_says_its_reason() {
             "Cannot pull the policy from the registry. cannot reach 127.0.0.1:1",
         ),
         (
-            "bad-reference",
+            "bad-scheme",
             single("ftp://x/y"),
-            "PullError",
-            "Cannot pull the policy from the registry. scheme \"ftp\" is not supported",
+            "ModuleInvalid",
+            "The module reference is invalid: scheme \"ftp\" is not supported",
+        ),
+        (
+            "bad-reference",
+            single("registry://h.example/UPPER:v1"),
+            "ModuleInvalid",
+            "The module reference is invalid: ",
+        ),
+        (
+            "bad-digest",
+            single("registry://h.example/p@sha256:12"),
+            "ModuleInvalid",
+            "The module reference is invalid: ",
         ),
         (
             "text",

@@ -1,6 +1,8 @@
-//! What policies of namespaces may not do: sections 12.2 and 16 (acceptance 33).
+//! What policies of namespaces may not do, and what host calls of any policy may not reach.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::response::Redirect;
@@ -9,7 +11,7 @@ use polity_testing::eventually;
 use serde_json::json;
 
 use super::world::{Replica, World, revision};
-use crate::support::{METADATA, answering, module, wapc};
+use crate::support::{METADATA, answering, module, wapc, write_guest};
 
 /// A guest that accepts if it may look up a name.
 fn looking_up() -> String {
@@ -26,6 +28,40 @@ fn looking_up() -> String {
       (then (call $response (i32.const 128) (i32.const 17)))
       (else (call $response (i32.const 160) (i32.const 18)))))"#,
     )
+}
+
+/// A guest that accepts if a registry gives it the digest of an image. The registry is 21 characters long.
+fn asking_for_digest(registry: SocketAddr) -> String {
+    let image = format!("\\\"{registry}/image:v1\\\"");
+    let n_payload = image.len() - 2;
+    wapc(&format!(
+        r#"(data (i32.const 0) "kubewarden")
+  (data (i32.const 16) "oci")
+  (data (i32.const 32) "v1/manifest_digest")
+  (data (i32.const 64) "{image}")
+  (data (i32.const 128) "{{\"accepted\":true}}")
+  (data (i32.const 160) "{{\"accepted\":false}}")
+  (func $validate
+    (if (call $host_call (i32.const 0) (i32.const 10) (i32.const 16) (i32.const 3) (i32.const 32) (i32.const 18)
+          (i32.const 64) (i32.const {n_payload}))
+      (then (call $response (i32.const 128) (i32.const 17)))
+      (else (call $response (i32.const 160) (i32.const 18)))))"#
+    ))
+}
+
+/// A registry on this machine with an image in it, and the number of requests to it.
+async fn registry() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let count = n_asked.clone();
+    let router = Router::new().fallback(async move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        let digest = format!("sha256:{}", "a".repeat(64));
+        ([("docker-content-digest", digest)], "{}")
+    });
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (address, n_asked)
 }
 
 /// A web server with modules, on this machine.
@@ -72,38 +108,43 @@ async fn the_server_is_not_asked_about_itself() {
     let replica = world.replica_with_source(address).await;
     let secret = world.folder.path().join("tls.key");
     std::fs::write(&secret, "SECRET").unwrap();
-    for (name, module, words) in [
+    for (name, module, reason, words) in [
         (
             "file",
             format!("file://{}", secret.display()),
+            "ModuleInvalid",
             "a policy of a namespace cannot name a file",
         ),
         (
             "loopback",
             format!("http://{other}/yes.wasm"),
-            "is on the policy server's own machine or link",
+            "PullError",
+            "is on this machine or its link",
         ),
         (
             "link-local",
             "http://169.254.169.254/latest/meta-data".to_owned(),
-            "is on the policy server's own machine or link",
+            "PullError",
+            "is on this machine or its link",
         ),
         (
             "registry",
             format!("registry://{other}/p:v1"),
-            "is on the policy server's own machine or link",
+            "PullError",
+            "is on this machine or its link",
         ),
         (
             "redirect",
             format!("http://{address}/away.wasm"),
-            "sent the download elsewhere: to another scheme, out of reach, or too often",
+            "PullError",
+            "169.254.169.254 is on this machine or its link",
         ),
     ] {
         let revision = world.add_namespaced(name, &module).await;
         world
             .until_told(
                 &revision,
-                "Scheduled=True/PolicyScheduled Initialized=False/PullError",
+                &format!("Scheduled=True/PolicyScheduled Initialized=False/{reason}"),
             )
             .await;
         let said = world
@@ -166,5 +207,27 @@ async fn a_capability_that_is_taken_away_is_refused_at_once() {
         world.ask(&replica, "namespaced-tenant-p/1").await == (200, Some(true))
     })
     .await;
+    replica.stop().await;
+}
+
+/// Whoever creates an object chooses the image that a policy asks about, so the limit holds for policies of all kinds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn host_calls_do_not_reach_this_machine() {
+    let world = World::start().await;
+    let (listed, n_listed) = registry().await;
+    let (hidden, n_hidden) = registry().await;
+    let replica = world.replica_with_source(listed).await;
+    for (policy, registry, is_reached) in [("listed", listed, true), ("hidden", hidden, false)] {
+        let guest = asking_for_digest(registry);
+        let name = format!("{policy}.wasm");
+        let uri = write_guest(world.folder.path(), &name, METADATA, &guest);
+        world.add(policy, 1, &uri).await;
+        let path = format!("clusterwide-{policy}/1");
+        world
+            .until_answer(&replica, &path, (200, Some(is_reached)))
+            .await;
+    }
+    assert!(n_listed.load(Ordering::SeqCst) > 0);
+    assert_eq!(n_hidden.load(Ordering::SeqCst), 0);
     replica.stop().await;
 }

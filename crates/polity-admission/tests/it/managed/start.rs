@@ -112,7 +112,8 @@ async fn what_ended_the_process_before_waits_until_the_rest_serves() {
     let said = &status.conditions.last().unwrap().message;
     assert_eq!(
         said,
-        "The policy server ended 3 times while it loaded the policy."
+        "The policy server ended 3 times while it loaded the policy. The next attempt is made 1 minute after the \
+         replica is ready."
     );
     let next = world.add("poison", 2, &world.guest("yes.wasm", true)).await;
     world

@@ -110,7 +110,7 @@ pub struct ResolvedModule {
     pub size: i64,
 }
 
-/// Who last tried to initialise a revision, and how often.
+/// The last attempts of a policy server to initialise a revision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Initializer {
@@ -127,9 +127,31 @@ pub struct Initializer {
     #[schemars(range(min = 0))]
     pub attempts: i32,
 
-    /// When the last one began.
+    /// The processes that began these compilations. A process that ends in an orderly way removes itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<String>,
+
+    /// How often the policy server crashed while it compiled the module or checked the settings, as of the last
+    /// failure for that reason.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub crashes: i32,
+
+    /// When the last attempt began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt: Option<Time>,
+
+    /// When the next attempt is made, after the policy server crashed too often.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<Time>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(n: &i32) -> bool {
+    *n == 0
 }
 
 /// An object in which everything is allowed and kept, and which must be there.

@@ -68,7 +68,8 @@ pub struct PolicyServerSpec {
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub env: Option<Vec<EnvVar>>,
 
-    /// The service account of the pods. When absent, the one that the installation made for policy servers.
+    /// The service account of the pods. When absent, the controller makes one for this server alone. Servers that name
+    /// the same account share its rights: each can take the Lease of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
 
@@ -192,22 +193,34 @@ pub struct ModuleCache {
     pub ephemeral: bool,
 }
 
-/// What became of a policy server.
+/// The observed state of a policy server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyServerStatus {
-    /// Whether each of its objects is as it should be.
+    /// Whether each of its objects is up to date.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
-    /// How many replicas there are.
+    /// The replicas that exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
+
+    /// The replicas that take requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+
+    /// Ready and wanted replicas, as `1/2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+
+    /// The policies that this server serves. They are no longer enforced once it is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policies: Option<i32>,
 }
 
 vocabulary! {
-    /// What a condition of a policy server is about.
+    /// The condition types of a policy server.
     PolicyServerConditionType {
         /// The Secret with its serving certificate.
         CertSecretReconciled,
@@ -233,9 +246,9 @@ vocabulary! {
 vocabulary! {
     /// Reasons of every condition of a policy server.
     PolicyServerReason {
-        /// It is as it should be.
+        /// The object is up to date.
         ReconciliationSucceeded,
-        /// It is not; the message tells why.
+        /// The object could not be applied; the message says why.
         ReconciliationFailed,
     }
 }

@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::PolicyCondition;
 
-/// What became of a policy.
+/// The observed state of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStatus {
-    /// Where the policy stands: `unscheduled`, `scheduled` (its policy server is missing), `pending` (not yet
-    /// reachable) or `active`.
+    /// Whether any generation is served: `unscheduled` (it names no policy server), `scheduled` (its policy server does
+    /// not exist), `pending` (none is served yet) or `active` (one is served; `phase` tells about the newest one).
     pub policy_status: PolicyState,
 
-    /// The mode that the running policy server has: `protect`, `monitor`, or `unknown` while nothing is served.
+    /// The mode of the generation that is served: `protect`, `monitor`, or `unknown` while none is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ObservedMode>,
 
-    /// What its writers say about the policy: by generation, then `Scheduled`, `Initialized` and `Ready` of each
-    /// replica, then the conditions of older releases.
+    /// The conditions: by generation, then `Scheduled`, `Initialized` and `Ready` of each replica, then the condition
+    /// types of older releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub conditions: Vec<PolicyCondition>,
 
-    /// Where the newest generation stands: `Pending`, `Updating` (an older one is enforced meanwhile), `Active` or
-    /// `Failed`.
+    /// The state of the newest generation: `Pending` (no generation is served), `Updating` (an older one is served
+    /// meanwhile), `Active` or `Failed` (an older one may be served: then `policyStatus` is `active`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
 
@@ -36,12 +36,12 @@ pub struct PolicyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The generation that is enforced, if any. `kubectl wait --for=jsonpath='{.status.servingGeneration}'=3` waits
+    /// The generation that is served, if any. `kubectl wait --for=jsonpath='{.status.servingGeneration}'=3` waits
     /// for a change to take effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving_generation: Option<i64>,
 
-    /// One sentence: why this phase, which generation is enforced, which replicas are awaited.
+    /// One sentence: the reason of this phase, the generation that is served, and the replicas that are awaited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
@@ -51,7 +51,7 @@ pub struct PolicyStatus {
     pub history: Vec<HistoryEntry>,
 }
 
-/// Where a policy stands, in the words of older releases.
+/// Whether any generation of a policy is served, as older releases spell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyState {
@@ -77,16 +77,16 @@ pub enum ObservedMode {
     Unknown,
 }
 
-/// Where the newest generation of a policy stands.
+/// The state of the newest generation of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// On its way in, nothing is enforced.
+    /// It is being loaded, and no generation is served.
     Pending,
-    /// On its way in, an older generation is enforced.
+    /// It is being loaded, and an older generation is served.
     Updating,
-    /// Enforced.
+    /// It is served.
     Active,
-    /// It cannot be served; what was enforced before still is.
+    /// It cannot be served; an older generation that was served still is.
     Failed,
 }
 
@@ -109,17 +109,17 @@ pub struct HistoryEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
 
-    /// What became of it: `Active`, `Failed` or `Superseded`.
+    /// The outcome: `Active`, `Failed` or `Superseded`.
     pub result: HistoryResult,
 }
 
-/// What became of an earlier generation.
+/// The outcome of an earlier generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HistoryResult {
-    /// It was enforced.
+    /// It was served.
     Active,
     /// It could not be served.
     Failed,
-    /// A newer one came before it was enforced.
+    /// A newer one came before it was served.
     Superseded,
 }

@@ -1,7 +1,7 @@
 //! Aggregation: ClusterRoles whose rules are those of the ClusterRoles their selectors find.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use polity_core::field::FieldPath;
 use polity_core::selector::LabelSelector;
@@ -12,6 +12,7 @@ use serde_json::Value;
 pub fn aggregated_rules<V: Borrow<Value>>(role: &Value, all: &[V]) -> Option<Vec<Value>> {
     let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
     let mut rules = Vec::new();
+    let mut seen = HashSet::new();
     for selector in selectors {
         // A selector that cannot be read finds nothing; validation refuses to store one.
         let selector = LabelSelector::from_json(selector, &FieldPath::root())
@@ -29,7 +30,7 @@ pub fn aggregated_rules<V: Borrow<Value>>(role: &Value, all: &[V]) -> Option<Vec
             .filter_map(|other| other["rules"].as_array())
             .flatten()
         {
-            if !rules.contains(rule) {
+            if seen.insert(rule.to_string()) {
                 rules.push(rule.clone());
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use polity_core::field::{FieldError, FieldPath};
+use polity_core::field::{FieldError, FieldErrors, FieldPath};
 use polity_core::name;
 use polity_core::selector::{FieldSelector, LabelSelector};
 use serde::{Deserialize, Serialize};
@@ -219,7 +219,7 @@ impl Requirement {
 }
 
 fn mistakes(kind: Kind, body: &Value, spec: &Spec, namespace: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     let path = FieldPath::of("spec");
     if spec.resource_attributes.is_some() == spec.non_resource_attributes.is_some() {
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
@@ -258,7 +258,7 @@ fn mistakes(kind: Kind, body: &Value, spec: &Spec, namespace: &str) -> Vec<Field
     if kind == Kind::Local {
         errors.extend(local_mistakes(spec, namespace));
     }
-    errors
+    errors.into_vec()
 }
 
 fn metadata_mistake(kind: Kind, metadata: &Value) -> Option<FieldError> {
@@ -302,8 +302,8 @@ fn local_mistakes(spec: &Spec, namespace: &str) -> Vec<FieldError> {
 fn selector_mistakes(
     selector: &Selector,
     path: &FieldPath,
-    of_requirement: fn(&Requirement, &FieldPath, &mut Vec<FieldError>),
-    errors: &mut Vec<FieldError>,
+    of_requirement: fn(&Requirement, &FieldPath, &mut FieldErrors),
+    errors: &mut FieldErrors,
 ) {
     let requirements = path.child("requirements");
     match (
@@ -322,11 +322,14 @@ fn selector_mistakes(
         _ => {}
     }
     for (index, requirement) in selector.requirements.iter().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         of_requirement(requirement, &requirements.index(index), errors);
     }
 }
 
-fn field_mistakes(requirement: &Requirement, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn field_mistakes(requirement: &Requirement, path: &FieldPath, errors: &mut FieldErrors) {
     if requirement.key.is_empty() {
         errors.push(FieldError::required(
             &path.child("key"),
@@ -336,7 +339,7 @@ fn field_mistakes(requirement: &Requirement, path: &FieldPath, errors: &mut Vec<
     values_mistake(requirement, path, errors);
 }
 
-fn label_mistakes(requirement: &Requirement, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn label_mistakes(requirement: &Requirement, path: &FieldPath, errors: &mut FieldErrors) {
     values_mistake(requirement, path, errors);
     for wrong in name::qualified_name(&requirement.key)
         .err()
@@ -350,17 +353,15 @@ fn label_mistakes(requirement: &Requirement, path: &FieldPath, errors: &mut Vec<
     }
     for (index, value) in requirement.values.iter().enumerate() {
         for wrong in name::label_value(value).err().unwrap_or_default() {
-            errors.push(FieldError::invalid(
-                &path.child("values").index(index),
-                &json!(value),
-                &wrong,
-            ));
+            errors.add(|| {
+                FieldError::invalid(&path.child("values").index(index), &json!(value), &wrong)
+            });
         }
     }
 }
 
 /// Operators we do not know pass: a newer client may, and ignoring them only widens the question.
-fn values_mistake(requirement: &Requirement, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn values_mistake(requirement: &Requirement, path: &FieldPath, errors: &mut FieldErrors) {
     let values = path.child("values");
     match (requirement.operator.as_str(), requirement.values.is_empty()) {
         ("In" | "NotIn", true) => errors.push(FieldError::required(

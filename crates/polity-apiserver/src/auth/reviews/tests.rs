@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use polity_core::field::MAX_ERRORS;
+use polity_core::findings::MAX_FINDINGS;
 use polity_pki::TokenKey;
 
 use super::*;
@@ -313,4 +315,21 @@ fn au8_token_reviews() {
         error.message,
         "token is required for TokenReview in authentication"
     );
+}
+
+#[test]
+fn a_review_with_very_many_mistakes_has_a_bounded_number_of_errors() {
+    let requirements = vec![json!({"key": "-", "operator": "In"}); 5000];
+    for selector in ["labelSelector", "fieldSelector"] {
+        let body =
+            json!({"spec": {"resourceAttributes": {selector: {"requirements": requirements}}}});
+        let error = ask("selfsubjectaccessreviews", &body).unwrap_err();
+        let n_hidden = MAX_ERRORS - MAX_FINDINGS;
+        let end = format!(", and {n_hidden} more errors");
+        assert!(
+            error.message.ends_with(&end),
+            "{selector}: {}",
+            &error.message[error.message.len() - 40..]
+        );
+    }
 }

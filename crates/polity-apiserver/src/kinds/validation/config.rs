@@ -35,7 +35,7 @@ pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     }
     if n_bytes > MAX_DATA {
         // The error speaks of the object as a whole.
-        errors.0.push(FieldError {
+        errors.0.add(|| FieldError {
             field: "[]".to_owned(),
             ..FieldError::too_long(&FieldPath::root(), MAX_DATA)
         });

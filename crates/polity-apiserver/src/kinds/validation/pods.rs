@@ -1,6 +1,6 @@
 //! Pods and Pod templates.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use polity_core::FieldPath;
 use polity_core::name;
@@ -226,7 +226,7 @@ pub(super) fn toleration(toleration: &Object, path: &FieldPath, errors: &mut Err
 
 /// Quantities are not negative, and no request is above its limit.
 pub(super) fn resources(resources: &Object, path: &FieldPath, errors: &mut Errors) {
-    let amounts = |list: &str| -> Vec<(String, Quantity)> {
+    let amounts = |list: &str| -> BTreeMap<String, Quantity> {
         let entries = field(resources, list).as_object().into_iter().flatten();
         entries
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.parse().ok()?)))
@@ -246,10 +246,7 @@ pub(super) fn resources(resources: &Object, path: &FieldPath, errors: &mut Error
     }
     let limits = amounts("limits");
     for (name, request) in amounts("requests") {
-        if let Some((_, limit)) = limits
-            .iter()
-            .find(|(resource, limit)| *resource == name && request > *limit)
-        {
+        if let Some(limit) = limits.get(&name).filter(|limit| request > **limit) {
             let detail = format!("must be less than or equal to {name} limit of {limit}");
             errors.invalid(
                 &path.child("requests"),
@@ -310,7 +307,7 @@ fn check_deadline(new: &Value, old: &Value, path: &FieldPath, errors: &mut Error
 
 /// Tolerations may be added; of the others, only the seconds may change.
 fn check_tolerations(new: &Value, old: &Value, path: &FieldPath, errors: &mut Errors) {
-    let tolerations = |spec: &Value| -> Vec<Value> {
+    let tolerations = |spec: &Value| -> HashSet<String> {
         let mut all = at(spec, "tolerations")
             .as_array()
             .cloned()
@@ -318,10 +315,9 @@ fn check_tolerations(new: &Value, old: &Value, path: &FieldPath, errors: &mut Er
         for toleration in all.iter_mut().filter_map(Value::as_object_mut) {
             toleration.remove("tolerationSeconds");
         }
-        all
+        all.iter().map(Value::to_string).collect()
     };
-    let now = tolerations(new);
-    if tolerations(old).iter().any(|before| !now.contains(before)) {
+    if !tolerations(old).is_subset(&tolerations(new)) {
         errors.forbidden(
             path,
             "existing toleration can not be modified except its tolerationSeconds",
@@ -331,16 +327,19 @@ fn check_tolerations(new: &Value, old: &Value, path: &FieldPath, errors: &mut Er
 
 /// Scheduling gates may only be removed.
 fn check_gates(new: &Value, old: &Value, path: &FieldPath, errors: &mut Errors) {
-    let before = at(old, "schedulingGates")
+    let before: HashSet<String> = at(old, "schedulingGates")
         .as_array()
-        .map_or(&[][..], Vec::as_slice);
+        .into_iter()
+        .flatten()
+        .map(Value::to_string)
+        .collect();
     for (index, gate) in at(new, "schedulingGates")
         .as_array()
         .into_iter()
         .flatten()
         .enumerate()
     {
-        if !before.contains(gate) {
+        if !before.contains(&gate.to_string()) {
             let name = at(gate, "name").as_str().unwrap_or_default();
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");

@@ -160,6 +160,9 @@ pub(super) fn is_absent(value: &Value) -> bool {
 /// A map of labels: keys and values in their formats.
 pub(super) fn labels(value: &Value, path: &FieldPath, errors: &mut Errors) {
     for (key, value) in value.as_object().into_iter().flatten() {
+        if errors.0.is_full() {
+            return;
+        }
         errors.named(path, &json!(key), name::qualified_name(key));
         errors.named(
             path,

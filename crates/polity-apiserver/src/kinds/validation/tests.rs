@@ -655,3 +655,20 @@ fn odd_shapes_pass_through() {
         }
     }
 }
+
+#[test]
+fn an_object_with_very_many_mistakes_has_a_bounded_number_of_errors() {
+    let keys: Vec<String> = (0..20_000).map(|number| format!("-{number}")).collect();
+    let labels: Object = keys.iter().map(|key| (key.clone(), json!("v"))).collect();
+    let mut in_template = deployment("x", "x");
+    in_template["spec"]["template"]["metadata"] = json!({"labels": labels, "annotations": labels});
+    let mut in_selector = deployment("x", "x");
+    in_selector["spec"]["selector"]["matchLabels"] = json!(labels);
+    let mut in_containers = deployment("x", "x");
+    in_containers["spec"]["template"]["spec"]["containers"] =
+        keys.iter().map(|key| json!({"name": key})).collect();
+    for object in [in_template, in_selector, in_containers] {
+        let errors = validate(&gvk("Deployment.apps"), &object, None);
+        assert_eq!(errors.len(), polity_core::field::MAX_ERRORS);
+    }
+}

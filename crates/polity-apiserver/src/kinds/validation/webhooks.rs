@@ -310,12 +310,13 @@ pub(super) fn param_ref(params: &Object, path: &FieldPath, errors: &mut Errors) 
 pub(super) fn actions(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let actions = list(spec, "validationActions");
     let path = path.child("validationActions");
+    let mut seen = HashSet::new();
     for (index, action) in actions.iter().enumerate() {
         let supported = ["Audit", "Deny", "Warn"];
         if !supported.contains(&action.as_str().unwrap_or_default()) {
             errors.not_supported(&path.index(index), action, &supported);
         }
-        if actions[..index].contains(action) {
+        if !seen.insert(action.to_string()) {
             errors.duplicate(&path.index(index), action);
         }
     }

@@ -1,5 +1,7 @@
 //! Workloads: their selector finds the Pods of their template.
 
+use std::collections::HashSet;
+
 use polity_core::selector::LabelSelector;
 use polity_core::{FieldErrorKind, FieldPath};
 use serde_json::{Value, json};
@@ -99,7 +101,8 @@ pub(super) fn with_claimed_volumes(spec: &Object) -> Option<Object> {
     let template = spec.get_mut("template")?.get_mut("spec")?.as_object_mut()?;
     let volumes = template.entry("volumes").or_insert_with(|| json!([]));
     let volumes = volumes.as_array_mut()?;
-    volumes.retain(|volume| !names.contains(&at(volume, "name").as_str().unwrap_or_default()));
+    let claimed: HashSet<&str> = names.iter().copied().collect();
+    volumes.retain(|volume| !claimed.contains(at(volume, "name").as_str().unwrap_or_default()));
     volumes.extend(
         names
             .iter()

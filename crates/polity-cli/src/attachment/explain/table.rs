@@ -93,10 +93,11 @@ pub(in crate::attachment) fn table(
 
 fn policy_row(policy: &PolicyEntry, now: Timestamp, paint: Paint) -> Vec<String> {
     let reference = &policy.reference.object;
-    let generation = policy
-        .generation
-        .current
-        .map_or_else(|| "-".to_owned(), |generation| generation.to_string());
+    let generation = match (policy.generation.acting, policy.generation.current) {
+        (Some(acting), Some(current)) if acting != current => format!("{acting}→{current}"),
+        (_, Some(current)) => current.to_string(),
+        (_, None) => "-".to_owned(),
+    };
     vec![
         policy.family.to_owned(),
         format!("{} {}", reference.kind_and_group(), reference.path()),
@@ -105,7 +106,7 @@ fn policy_row(policy: &PolicyEntry, now: Timestamp, paint: Paint) -> Vec<String>
         if policy.acts == "yes" {
             paint.good("yes")
         } else {
-            paint.warn("no")
+            paint.warn(policy.acts)
         },
         policy.effect.text.clone(),
         policy.verdict.result.clone(),
@@ -115,7 +116,9 @@ fn policy_row(policy: &PolicyEntry, now: Timestamp, paint: Paint) -> Vec<String>
 
 /// The step that decided, and where the policy comes from.
 fn wide_cells(policy: &PolicyEntry, now: Timestamp) -> Vec<String> {
-    let deciding = policy.why.iter().find(|why| why.result == "no");
+    let of_result = |result: &str| policy.why.iter().find(|why| why.result == result);
+    let mut deciding = ["no", "pending", "depends"].into_iter();
+    let deciding = deciding.find_map(of_result);
     let why = deciding.or(policy.why.last()).map_or_else(
         || "-".to_owned(),
         |why| format!("{}: {}", why.step, why.result),

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::events::v1::Event as NewEvent;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use polity_runtime::client::describe;
 use serde::Serialize;
 
 use super::policy::Policy;
@@ -106,7 +107,7 @@ pub(super) async fn about(client: &Client, policy: &Policy) -> Events {
                 .map(|list| list.items.into_iter().map(Told::of_new).collect())
                 .map_err(|_| status.message)
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(describe(&error).message),
     };
     match listed {
         Ok(told) => Events::Listed(newest_last(told)),

@@ -8,6 +8,7 @@ use polity_runtime::args::ClientArgs;
 
 use super::kind::PolicyKind;
 use super::policy::Policy;
+use crate::edits;
 use crate::exit::Hinted;
 
 /// How many names are looked at for one that is meant.
@@ -254,28 +255,13 @@ pub(super) fn nearest(asked: &str, known: &[(PolicyKind, String)]) -> Vec<String
 
 /// How far a name is from what was asked; none if it is not like it.
 fn distance(asked: &str, name: &str) -> Option<usize> {
-    let (asked, name): (Vec<char>, Vec<char>) = (asked.chars().collect(), name.chars().collect());
-    let n_shared = asked.len().min(name.len());
-    let begins_alike = n_shared >= 3 && asked[..n_shared] == name[..n_shared];
+    let begins_alike =
+        asked.len().min(name.len()) >= 3 && (asked.starts_with(name) || name.starts_with(asked));
+    let (n_asked, n_name) = (asked.chars().count(), name.chars().count());
     if begins_alike {
-        return Some(asked.len().abs_diff(name.len()));
+        return Some(n_asked.abs_diff(n_name));
     }
     // A typing error or two, but not another short word.
-    let n_errors = edits(&asked, &name);
-    (n_errors <= 2 && n_errors * 3 <= asked.len()).then_some(n_errors)
-}
-
-/// Insertions, deletions and replacements from one to the other.
-fn edits(from: &[char], to: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[to.len()]
+    let n_errors = edits(asked, name);
+    (n_errors <= 2 && n_errors * 3 <= n_asked).then_some(n_errors)
 }

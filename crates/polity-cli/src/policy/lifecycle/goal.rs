@@ -10,11 +10,11 @@ use super::policy::Policy;
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// The current generation is enforced.
+    /// The current generation is served by every replica.
     Active,
     /// The current generation has failed.
     Failed,
-    /// This generation is enforced.
+    /// This generation is served by every replica.
     Generation(i64),
 }
 
@@ -78,7 +78,7 @@ impl Goal {
                 Verdict::Reached(policy.message())
             }
             Self::Failed => Verdict::NotYet,
-            Self::Generation(wanted) => is_enforced(policy, wanted),
+            Self::Generation(wanted) => is_served(policy, wanted),
         }
     }
 }
@@ -87,7 +87,7 @@ fn is_active(policy: &Policy) -> Verdict {
     let generation = policy.generation;
     match policy.phase() {
         Some(Phase::Active) if policy.serving() == Some(generation) => {
-            Verdict::Reached(format!("generation {generation} is enforced"))
+            Verdict::Reached(format!("generation {generation} {}", policy.in_force()))
         }
         Some(Phase::Failed) => Verdict::Missed(policy.message()),
         Some(Phase::Pending | Phase::Updating | Phase::Active) | None => Verdict::NotYet,
@@ -95,17 +95,18 @@ fn is_active(policy: &Policy) -> Verdict {
 }
 
 /// Generations only rise: one that was passed over does not come back.
-fn is_enforced(policy: &Policy, wanted: i64) -> Verdict {
+fn is_served(policy: &Policy, wanted: i64) -> Verdict {
     let current = policy.generation;
     match policy.serving() {
         Some(serving) if serving == wanted => {
-            Verdict::Reached(format!("generation {wanted} is enforced"))
+            Verdict::Reached(format!("generation {wanted} {}", policy.in_force()))
         }
         Some(serving) if serving > wanted => Verdict::Missed(format!(
-            "generation {serving} is enforced, which came after generation {wanted}"
+            "generation {serving} {}, which came after generation {wanted}",
+            policy.in_force()
         )),
         _ if current > wanted && policy.is_observed() => Verdict::Missed(format!(
-            "generation {current} came before generation {wanted} was enforced"
+            "generation {current} came before generation {wanted} was active"
         )),
         _ if current == wanted && policy.phase() == Some(Phase::Failed) => {
             Verdict::Missed(policy.message())

@@ -18,12 +18,13 @@ use crate::output::{OutputArgs, Paint, age, columns, one_line};
   polity policy history team-label -n shop
   polity policy history privileged-pods -o json
 
-The first line is the current generation. `polity policy rollback NAME --to GENERATION` returns to one of the others.")]
+The first line is the current generation. `polity policy rollback NAME --to
+GENERATION` returns to one of the others.")]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
-    policy: NamedPolicy,
-    #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    policy: NamedPolicy,
 }
 
 /// The answer of `polity policy history`.

@@ -6,7 +6,7 @@ use polity_api::policies::GROUP;
 
 /// A kind that has a lifecycle, by the short name that kubectl knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum PolicyKind {
+pub(crate) enum PolicyKind {
     /// AdmissionPolicy
     #[value(name = "ap", aliases = ["admissionpolicy", "admissionpolicies"])]
     Policy,
@@ -23,7 +23,7 @@ pub(super) enum PolicyKind {
 
 impl PolicyKind {
     /// All four, those of namespaces first.
-    pub(super) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 4] = [
         Self::Policy,
         Self::Group,
         Self::ClusterPolicy,
@@ -31,7 +31,7 @@ impl PolicyKind {
     ];
 
     /// The kind as objects spell it.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "AdmissionPolicy",
             Self::Group => "AdmissionPolicyGroup",
@@ -50,7 +50,7 @@ impl PolicyKind {
     }
 
     /// The word for `--kind`.
-    pub(super) fn short(self) -> &'static str {
+    pub(crate) fn short(self) -> &'static str {
         match self {
             Self::Policy => "ap",
             Self::Group => "apg",
@@ -60,12 +60,12 @@ impl PolicyKind {
     }
 
     /// Whether its objects live in namespaces.
-    pub(super) fn is_namespaced(self) -> bool {
+    pub(crate) fn is_namespaced(self) -> bool {
         matches!(self, Self::Policy | Self::Group)
     }
 
     /// Where its objects are served.
-    pub(super) fn api_resource(self) -> ApiResource {
+    pub(crate) fn api_resource(self) -> ApiResource {
         let kind = GroupVersionKind::gvk(GROUP, "v1", self.as_str());
         ApiResource::from_gvk_with_plural(&kind, self.plural())
     }

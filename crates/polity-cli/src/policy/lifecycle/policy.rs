@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use polity_api::policies::names;
-use polity_api::policies::v1::{DEFAULT_POLICY_SERVER, Phase, PolicyStatus};
+use polity_api::policies::v1::{DEFAULT_POLICY_SERVER, ObservedMode, Phase, PolicyStatus};
 use serde_json::Value;
 
 use super::kind::PolicyKind;
@@ -15,7 +15,7 @@ use super::kind::PolicyKind;
 /// The status of a policy is not one.
 #[derive(Debug, thiserror::Error)]
 #[error("reading the status of {policy}")]
-pub(super) struct StatusError {
+pub(crate) struct StatusError {
     policy: String,
     #[source]
     error: serde_json::Error,
@@ -23,31 +23,31 @@ pub(super) struct StatusError {
 
 /// A policy, as it was read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Policy {
-    pub(super) kind: PolicyKind,
+pub(crate) struct Policy {
+    pub(crate) kind: PolicyKind,
     /// Absent for cluster kinds.
-    pub(super) namespace: Option<String>,
-    pub(super) name: String,
-    pub(super) uid: String,
-    pub(super) resource_version: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) resource_version: Option<String>,
     /// G: the generation of its specification.
-    pub(super) generation: i64,
-    pub(super) created: Option<Timestamp>,
-    pub(super) is_being_deleted: bool,
-    pub(super) policy_server: String,
-    pub(super) mode: String,
-    pub(super) modules: Modules,
+    pub(crate) generation: i64,
+    pub(crate) created: Option<Timestamp>,
+    pub(crate) is_being_deleted: bool,
+    pub(crate) policy_server: String,
+    pub(crate) mode: String,
+    pub(crate) modules: Modules,
     /// What somebody asked to return to, and the controller has not looked at.
-    pub(super) rollback_to: Option<String>,
+    pub(crate) rollback_to: Option<String>,
     /// The last rollback the controller made.
-    pub(super) rolled_back: Option<RolledBack>,
+    pub(crate) rolled_back: Option<RolledBack>,
     /// Absent until a controller has seen the policy.
-    pub(super) status: Option<PolicyStatus>,
+    pub(crate) status: Option<PolicyStatus>,
 }
 
 /// What a policy runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Modules {
+pub(crate) enum Modules {
     One(String),
     /// By member of the group.
     Members(BTreeMap<String, String>),
@@ -55,15 +55,15 @@ pub(super) enum Modules {
 
 /// A rollback that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RolledBack {
+pub(crate) struct RolledBack {
     /// The generation it made.
-    pub(super) made: i64,
+    pub(crate) made: i64,
     /// The generation it returned to.
-    pub(super) to: i64,
+    pub(crate) to: i64,
 }
 
 impl Policy {
-    pub(super) fn read(kind: PolicyKind, object: &DynamicObject) -> Result<Self, StatusError> {
+    pub(crate) fn read(kind: PolicyKind, object: &DynamicObject) -> Result<Self, StatusError> {
         let metadata = &object.metadata;
         let annotation = |name: &str| object.annotations().get(name).cloned();
         let spec = &object.data["spec"];
@@ -101,7 +101,7 @@ impl Policy {
     }
 
     /// Whether the status speaks of the current generation, and not of one before.
-    pub(super) fn is_observed(&self) -> bool {
+    pub(crate) fn is_observed(&self) -> bool {
         let observed = self
             .status
             .as_ref()
@@ -110,17 +110,32 @@ impl Policy {
     }
 
     /// Where the current generation stands. What a status says about an older one is no answer.
-    pub(super) fn phase(&self) -> Option<Phase> {
+    pub(crate) fn phase(&self) -> Option<Phase> {
         self.status.as_ref().filter(|_| self.is_observed())?.phase
     }
 
-    /// S: the generation that is enforced.
-    pub(super) fn serving(&self) -> Option<i64> {
+    /// S: the generation that is served, in whatever mode.
+    pub(crate) fn serving(&self) -> Option<i64> {
         self.status.as_ref()?.serving_generation
     }
 
+    /// What the generation that is served does: only in protect mode is it enforced.
+    pub(crate) fn in_force(&self) -> &'static str {
+        let observed = self.status.as_ref().and_then(|status| status.mode);
+        let is_monitor = match observed {
+            Some(ObservedMode::Monitor) => true,
+            Some(ObservedMode::Protect) => false,
+            Some(ObservedMode::Unknown) | None => self.mode == "monitor",
+        };
+        if is_monitor {
+            "is active in monitor mode"
+        } else {
+            "is enforced"
+        }
+    }
+
     /// The controller's sentence, else what can be said without it.
-    pub(super) fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let said = self
             .status
             .as_ref()
@@ -129,12 +144,12 @@ impl Policy {
             Some(said) if self.is_observed() => said,
             _ if self.status.is_none() => "No controller has seen the policy yet.".to_owned(),
             _ => {
-                let enforced = match self.serving() {
-                    Some(serving) => format!("generation {serving} is enforced"),
+                let in_force = match self.serving() {
+                    Some(serving) => format!("generation {serving} {}", self.in_force()),
                     None => "nothing is enforced".to_owned(),
                 };
                 let generation = self.generation;
-                format!("The controller has not taken up generation {generation} yet; {enforced}.")
+                format!("The controller has not acted on generation {generation} yet; {in_force}.")
             }
         }
     }

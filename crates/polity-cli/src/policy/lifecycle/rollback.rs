@@ -29,23 +29,24 @@ const EVENT_PAUSE: Duration = Duration::from_millis(200);
 /// Return a policy to an earlier generation
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  # The update is broken: back to what is enforced
+  # The update is broken: back to what is served
   polity policy rollback team-label -n shop
 
-  # Back to a generation that `polity policy history` lists, and wait until it is enforced
+  # Back to a generation that `polity policy history` lists, and wait for it
   polity policy rollback team-label -n shop --to 2 --wait
 
-Without --to: the serving generation if the current one is not active, else the newest earlier one that was enforced.
-The old specification becomes a new generation and goes in like any update. A tool that applies manifests from Git
+Without --to: the serving generation if the current one is not active, else the
+newest earlier one that was active. The old specification becomes a new
+generation and goes in like any update. A tool that applies manifests from Git
 puts its own back at its next sync: roll back there too.
-Exit code 1, with --wait: it was refused, failed, or took too long; stderr says why.")]
+
+Exit codes: 0 done, 1 with --wait: it was refused, failed, or took too long
+(stderr says why), 2 error.")]
 pub(crate) struct RollbackArgs {
-    #[command(flatten)]
-    policy: NamedPolicy,
     /// The generation to return to
     #[arg(long, value_name = "GENERATION", value_parser = clap::value_parser!(i64).range(1..))]
     to: Option<i64>,
-    /// Wait until it is enforced
+    /// Wait until it is active
     #[arg(long)]
     wait: bool,
     /// How long to wait
@@ -56,6 +57,8 @@ pub(crate) struct RollbackArgs {
         requires = "wait"
     )]
     timeout: HumanDuration,
+    #[command(flatten)]
+    policy: NamedPolicy,
 }
 
 impl RollbackArgs {
@@ -200,7 +203,7 @@ impl Request {
     }
 }
 
-/// Follows a rollback until the policy is enforced, or is known not to be.
+/// Follows a rollback until the policy is active, or cannot become active any more.
 pub(super) struct Following<'a> {
     pub(super) found: &'a Found,
     pub(super) request: Request,

@@ -28,17 +28,18 @@ const EVENTS_FOLLOW: Duration = Duration::from_secs(1);
   polity policy status privileged-pods --watch
   polity policy status team-label -n shop --kind apg -o json
 
-Needs only the rights of the policy's owner: to get and watch it, and to list Events in its namespace (in default for
-a policy of the whole cluster).
-Exit code 1: the current generation has failed.")]
+Needs only the rights of the policy's owner: to get and watch it, and to list
+Events in its namespace (in default for a policy of the whole cluster).
+
+Exit codes: 0 fine, 1 the current generation has failed, 2 error.")]
 pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    policy: NamedPolicy,
     /// Go on with every change, until the policy is deleted
     #[arg(short = 'w', long)]
     watch: bool,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    policy: NamedPolicy,
 }
 
 impl StatusArgs {

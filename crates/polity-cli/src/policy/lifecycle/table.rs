@@ -31,6 +31,10 @@ pub(super) fn page(view: &View, now: Timestamp, paint: Paint) -> String {
 
 fn summary(view: &View, paint: Paint) -> Vec<Vec<String>> {
     let phase = match view.phase {
+        Some(phase) if phase == Phase::Active && view.mode == "monitor" => format!(
+            "{} in monitor mode: requests are reported, not refused",
+            in_colour(phase, paint)
+        ),
         Some(phase) => in_colour(phase, paint),
         None => paint.warn("not known yet"),
     };

@@ -28,7 +28,7 @@ pub(super) enum NoTarget {
         generation: i64,
         kept: Vec<i64>,
     },
-    #[error("{policy} has no earlier generation that was enforced")]
+    #[error("{policy} has no earlier generation that was active")]
     NoneBefore { policy: String, kept: Vec<i64> },
 }
 
@@ -51,7 +51,7 @@ impl From<NoTarget> for Hinted {
 }
 
 /// The generation that is wanted; without one the serving generation if it is not the current one, else the newest
-/// earlier one that was enforced.
+/// earlier one that was active.
 pub(super) fn choose(policy: &Policy, wanted: Option<i64>) -> Result<Target, NoTarget> {
     let name = policy.to_string();
     if policy.is_being_deleted {
@@ -111,7 +111,7 @@ fn in_words(entry: &HistoryEntry) -> String {
         (None, None) => None,
     };
     let result = match entry.result {
-        HistoryResult::Active => "was enforced".to_owned(),
+        HistoryResult::Active => "was active".to_owned(),
         other => format!("was {}", in_a_word(other).to_lowercase()),
     };
     match modules {

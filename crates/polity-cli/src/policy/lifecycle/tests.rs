@@ -99,6 +99,14 @@ fn active() -> Value {
     object
 }
 
+fn monitoring() -> Value {
+    let mut object = active();
+    object["spec"]["mode"] = json!("monitor");
+    object["status"]["mode"] = json!("monitor");
+    object["status"]["message"] = json!("Generation 3 is active.");
+    object
+}
+
 /// The controller has not seen generation 4.
 fn behind(mut object: Value) -> Value {
     object["metadata"]["generation"] = json!(4);
@@ -295,12 +303,30 @@ fn who_is_awaited() {
 }
 
 #[test]
+fn a_policy_in_monitor_mode_is_not_said_to_be_enforced() {
+    let shown = page(monitoring(), &[]);
+    assert!(shown.contains("Active in monitor mode"), "{shown}");
+    assert!(!shown.contains("enforced"), "{shown}");
+    let message = policy(behind(monitoring())).message();
+    assert_eq!(
+        message,
+        "The controller has not acted on generation 4 yet; generation 3 is active in monitor mode."
+    );
+}
+
+#[test]
 fn what_is_waited_for() {
     let mut deleted = active();
     deleted["metadata"]["deletionTimestamp"] = json!("2026-11-16T10:00:00Z");
     let asked = annotated(failed("PullError"), "rollback-to-generation", "2");
     for (name, goal, object, expected) in [
         ("enforced", "active", active(), "+generation 3 is enforced"),
+        (
+            "in monitor mode",
+            "active",
+            monitoring(),
+            "+generation 3 is active in monitor mode",
+        ),
         ("on its way", "active", updating(), ""),
         (
             "failed",
@@ -371,7 +397,7 @@ fn what_is_waited_for() {
     let mut skipped = while_2_serves("Updating", Vec::new());
     skipped["metadata"]["generation"] = json!(4);
     skipped["status"]["observedGeneration"] = json!(4);
-    let why = "generation 4 came before generation 3 was enforced".to_owned();
+    let why = "generation 4 came before generation 3 was active".to_owned();
     assert_eq!(
         Goal::Generation(3).look(Some(&policy(skipped))),
         Verdict::Missed(why)
@@ -430,7 +456,7 @@ fn where_a_rollback_goes() {
             "none was",
             with_history(active(), never.clone()),
             None,
-            "AdmissionPolicy shop/team-label has no earlier generation that was enforced",
+            "AdmissionPolicy shop/team-label has no earlier generation that was active",
         ),
         (
             "one by name, whatever became of it",
@@ -461,7 +487,7 @@ fn where_a_rollback_goes() {
             "no status",
             with_status(Value::Null),
             None,
-            "AdmissionPolicy shop/team-label has no earlier generation that was enforced",
+            "AdmissionPolicy shop/team-label has no earlier generation that was active",
         ),
         (
             "on its way out",
@@ -492,7 +518,7 @@ fn what_a_rollback_announces() {
     let target = choose(&asked, None).unwrap();
     assert_eq!(
         announcement(&asked, &target),
-        "AdmissionPolicy shop/team-label: from generation 3 back to generation 2 (was enforced, \
+        "AdmissionPolicy shop/team-label: from generation 3 back to generation 2 (was active, \
          registry://r.example/team-label:v2), as a new generation; instead of to \"x\", which was asked for before"
     );
 }

@@ -1,4 +1,4 @@
-//! `polity policy wait`: until a policy is enforced, or is known not to be.
+//! `polity policy wait`: waits until a policy is active, or until it cannot become active any more.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -12,26 +12,30 @@ use super::goal::{Goal, Verdict};
 use crate::exit::Exit;
 use crate::output::one_line;
 
-/// Wait until a policy is enforced, or has failed
+/// Wait until a policy is active, or has failed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl apply -f policy.yaml && polity policy wait team-label -n shop
   polity policy wait team-label -n shop --for generation=3 --timeout 5m
   polity policy wait privileged-pods --for failed
 
-active: the current generation is enforced by every replica. failed: it cannot be, and an older one may be enforced.
-generation=N: that generation is enforced.
-Exit code 1: the time is over, or what is waited for cannot come any more; stderr says why. A policy that fails while
-it should become active ends the waiting at once.")]
+Goals:
+  active         every replica serves the current generation: it is enforced,
+                 or in monitor mode reported
+  failed         the current generation cannot be served; an older one may be
+  generation=N   every replica serves that generation
+
+Exit codes: 0 reached, 1 the time is over or the goal cannot be reached any
+more (stderr says why), 2 error.")]
 pub(crate) struct WaitArgs {
-    #[command(flatten)]
-    policy: NamedPolicy,
     /// What to wait for: active, failed or generation=N
     #[arg(long = "for", value_name = "GOAL", default_value = "active")]
     goal: Goal,
     /// How long to wait
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     timeout: HumanDuration,
+    #[command(flatten)]
+    policy: NamedPolicy,
 }
 
 impl WaitArgs {

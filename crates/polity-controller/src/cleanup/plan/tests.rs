@@ -58,6 +58,7 @@ fn everything(controller: Controller) -> Observed {
         revisions: vec![("r".to_owned(), "uid".to_owned())],
         policy_webhooks: webhook("hook"),
         own_webhooks: webhook("own"),
+        n_controller_pods: 0,
     }
 }
 
@@ -119,6 +120,21 @@ fn run(mut world: Observed) -> Vec<String> {
 fn with_a_controller_it_deletes_and_waits() {
     let done = run(everything(RUNNING));
     assert_eq!(done, ["delete p", "delete s", "stop", "unregister own"]);
+}
+
+#[test]
+fn the_webhooks_of_the_controller_stay_until_its_last_pod_has_ended() {
+    let mut world = Observed {
+        own_webhooks: webhook("own"),
+        controller: RUNNING,
+        n_controller_pods: 2,
+        ..Observed::default()
+    };
+    check("running", &world, Stage::Controller, &["stop"]);
+    world.controller = STOPPED;
+    check("terminating", &world, Stage::Controller, &[]);
+    world.n_controller_pods = 0;
+    check("ended", &world, Stage::Controller, &["unregister own"]);
 }
 
 #[test]

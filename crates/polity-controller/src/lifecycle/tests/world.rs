@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::DynamicObject;
 use polity_api::policies::names;
 use polity_api::policies::v1::{
-    ConditionStatus, ConditionType, Phase, PolicyCondition, PolicyRevision, PolicyStatus,
-    ResolvedModule,
+    ConditionStatus, ConditionType, ObservedMode, Phase, PolicyCondition, PolicyRevision,
+    PolicyState, PolicyStatus, ResolvedModule,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +28,8 @@ pub(in crate::lifecycle) struct World {
     pub(in crate::lifecycle) exists: bool,
     /// What was told, as `Reason`, oldest first.
     pub(in crate::lifecycle) events: Vec<String>,
+    /// The notes of these Events.
+    pub(in crate::lifecycle) notes: Vec<String>,
     /// Everything written, in a word each.
     pub(in crate::lifecycle) writes: Vec<String>,
     version: u64,
@@ -60,6 +62,7 @@ impl World {
             now,
             exists: true,
             events: Vec::new(),
+            notes: Vec::new(),
             writes: Vec::new(),
             version: 1,
         };
@@ -74,6 +77,7 @@ impl World {
         world.load(1);
         assert_eq!(world.line(), "Active S=1 | 1 on serving");
         world.events.clear();
+        world.notes.clear();
         world.writes.clear();
         world
     }
@@ -110,6 +114,8 @@ impl World {
         let (name, is_done) = self.store(write);
         if is_done {
             self.writes.push(name);
+            self.notes
+                .extend(events.iter().map(|event| event.note.clone()));
             self.events
                 .extend(events.iter().map(|event| event.reason.as_str().to_owned()));
         }
@@ -125,6 +131,7 @@ impl World {
                 ("rollback".into(), self.store_policy(*rolled_back))
             }
             Write::UpdatePolicyStatus(status) => {
+                assert_agrees(&status);
                 let mut object = self.observed.policy.object.clone();
                 object.data["status"] = json!(*status);
                 object.metadata.resource_version = version;
@@ -518,4 +525,26 @@ fn object(kind: PolicyKind, now: Timestamp) -> DynamicObject {
         object["metadata"]["namespace"] = json!("team");
     }
     serde_json::from_value(object).unwrap()
+}
+
+/// `policyStatus` says whether any generation is served, and `phase` what became of the newest one.
+fn assert_agrees(status: &PolicyStatus) {
+    let is_active = status.policy_status == PolicyState::Active;
+    let agrees = match status.phase {
+        Some(Phase::Active | Phase::Updating) => is_active,
+        Some(Phase::Pending) => !is_active,
+        Some(Phase::Failed) => matches!(
+            status.policy_status,
+            PolicyState::Active | PolicyState::Pending
+        ),
+        None => false,
+    };
+    assert!(agrees, "{:?} and {:?}", status.policy_status, status.phase);
+    let is_served = status.mode != Some(ObservedMode::Unknown);
+    // The webhook of an earlier installation calls a policy whose mode is not known.
+    assert!(
+        !is_served || is_active,
+        "{:?} without a webhook",
+        status.mode
+    );
 }

@@ -279,3 +279,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_selector_with_very_many_mistakes_has_a_bounded_number_of_errors() {
+    let keys: Vec<String> = (0..5000).map(|number| format!("-{number}")).collect();
+    let labels: Map<String, Value> = keys.iter().map(|key| (key.clone(), json!("v"))).collect();
+    let expression = |key: &String| json!({"key": key, "operator": "Exists"});
+    let expressions: Vec<Value> = keys.iter().map(expression).collect();
+    for selector in [
+        json!({"matchLabels": labels}),
+        json!({"matchExpressions": expressions}),
+        json!({"matchExpressions": [{"key": "k", "operator": "In", "values": keys}]}),
+        json!({"matchExpressions": [{"key": "k", "operator": "In", "values": vec![0; 5000]}]}),
+    ] {
+        let errors = LabelSelector::from_json(&selector, &FieldPath::of("selector")).unwrap_err();
+        assert_eq!(errors.len(), crate::field::MAX_ERRORS);
+    }
+}

@@ -69,7 +69,10 @@ fn a_truncated_file() {
         for length in [0, 1, content.len() / 2, content.len() - 1] {
             fs::write(&path, &content[..length]).unwrap();
             let reason = assert_absent(&volume, &file, "truncated");
-            assert!(matches!(reason, AbsentReason::Refused(_)), "{reason:?}");
+            match is_signature(&file) {
+                true => assert!(matches!(reason, AbsentReason::Refused(_)), "{reason:?}"),
+                false => assert_eq!(reason, AbsentReason::OtherSize),
+            }
         }
         volume.assert_heals(&file);
     }
@@ -83,6 +86,28 @@ fn a_file_that_grew() {
     let reason = assert_absent(&volume, "original.wasm.sig", "grown");
     assert_eq!(reason, AbsentReason::TooLarge);
     volume.assert_heals("grown signature");
+}
+
+/// The statement has the size: whatever lies there instead is not read, so it costs neither time nor memory.
+#[test]
+fn a_file_of_another_size_is_not_read() {
+    for file in files().into_iter().filter(|file| !is_signature(file)) {
+        let volume = Volume::filled();
+        let path = volume.file(&file);
+        let length = fs::metadata(&path).unwrap().len();
+        for length in [length + 1, 1 << 30, 1 << 40] {
+            fs::File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(length)
+                .unwrap();
+            let reason = assert_absent(&volume, &file, "of another size");
+            assert_eq!(reason, AbsentReason::OtherSize, "{length}");
+            assert!(reason.may_pass(), "it may be about to be written");
+        }
+        volume.assert_heals(&file);
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn only_what_is_good_is_signed_anew() {
     let other = facts_of("registry://h.example/policies/q:v1", OTHER_WASM);
     volume.cache.store_original(&other, OTHER_WASM).unwrap();
     let optimized = volume.file(&optimized_name(VERSION));
-    std::fs::write(&optimized, b"bad code").unwrap();
+    std::fs::write(&optimized, b"bad code of one ...").unwrap();
     // A name that promises another build than was signed.
     for suffix in ["", ".sig"] {
         let (from, to) = ("original.wasm", optimized_name("9.9.9"));

@@ -15,6 +15,7 @@ use super::super::{RETRY, WRITE_PATIENCE};
 use super::{Live, Worker};
 use crate::access::Wanted;
 use crate::container::{KUBECONFIG, Mounts, Ports, Surroundings, resolve, service_account};
+use crate::permit::may_run;
 use crate::pod::{Unready, container};
 use crate::process::Program;
 use crate::volumes::{Content, Files, content, inside, mount_error, write};
@@ -25,6 +26,7 @@ pub(super) type Written = BTreeMap<PathBuf, Files>;
 impl Worker {
     /// Starts the process of the Pod, for the n-th time.
     pub(super) async fn start(&mut self, pod: &Pod, restarts: i32) -> Result<Live, Unready> {
+        self.check_permit(pod)?;
         let container = container(pod).ok_or_else(|| failed("the Pod has no container"))?;
         let image = container.image.as_deref().unwrap_or_default();
         let binary = self
@@ -62,6 +64,13 @@ impl Worker {
         // A thread: its end is the end of the output, and a slow disk holds up nobody else.
         std::thread::spawn(move || log.drain(output));
         Ok(live)
+    }
+
+    /// Before anything is made for the Pod: no token, no file, no log.
+    fn check_permit(&self, pod: &Pod) -> Result<(), Unready> {
+        let permit = &self.shared.options.permit;
+        let owners = self.shared.objects.owners(&permit.namespace);
+        may_run(pod, &owners, permit).map_err(|refusal| Unready::forbidden(refusal.to_string()))
     }
 
     fn program(
@@ -205,8 +214,7 @@ impl Worker {
             }
             let mut place = self.place(volume)?;
             if let Some(path) = mount.sub_path.as_deref().filter(|path| !path.is_empty()) {
-                place = place.join(inside(path)?);
-                make_folder(&place);
+                place = sub_path(&place, &inside(path)?)?;
             }
             pairs.push((
                 mount.mount_path.clone(),
@@ -217,12 +225,24 @@ impl Worker {
     }
 }
 
-/// A sub path that is not there yet is a directory; where it cannot be one, it is a file already.
-fn make_folder(place: &Path) {
+/// A path inside a volume. One that is not there yet is a directory; where it cannot be one, it is a file already. A
+/// link that leads out of the volume is not followed.
+fn sub_path(volume: &Path, path: &str) -> Result<PathBuf, Unready> {
+    let place = volume.join(path);
     if !place.exists()
-        && let Err(error) = std::fs::create_dir_all(place)
+        && let Err(error) = std::fs::create_dir_all(&place)
     {
-        warn!(place = %place.display(), error = &error as &dyn std::error::Error, "a sub path was not made");
+        warn!(place = %place.display(), error = &error as &dyn std::error::Error, "sub path not created");
+    }
+    match (place.canonicalize(), volume.canonicalize()) {
+        // By its own name: files of objects change behind it.
+        (Ok(resolved), Ok(volume)) if resolved.starts_with(&volume) => Ok(place),
+        (Ok(_), Ok(_)) => Err(Unready::forbidden(format!(
+            "sub path {path:?} leads out of its volume"
+        ))),
+        (Err(error), _) | (_, Err(error)) => {
+            Err(mount_error(format!("sub path {path:?}: {error}")))
+        }
     }
 }
 

@@ -77,7 +77,7 @@ impl Walk {
             }
         };
         if !positive {
-            let path = &self.path;
+            let path = self.place();
             let message =
                 format!("factor MultipleOf declared for {path} must be positive: {shown}");
             self.error(
@@ -105,7 +105,7 @@ impl Walk {
             self.plain(&format!(
                 "{prefix} value must be of type {} {format} in {}",
                 kind.names(),
-                self.path
+                self.place()
             ));
         }
         fits

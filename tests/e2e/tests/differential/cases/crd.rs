@@ -61,6 +61,20 @@ fn simple() -> Value {
     }})
 }
 
+const PROTECTED: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{group}.k8s.io";
+
+/// A definition in a group of the Kubernetes project, with this approval; without one if it is empty.
+fn protected(approval: &str) -> Value {
+    let mut definition = definition(json!({"schema": {"openAPIV3Schema": {"type": "object"}}}));
+    definition["metadata"]["name"] = json!("widgets.{group}.k8s.io");
+    definition["spec"]["group"] = json!("{group}.k8s.io");
+    if !approval.is_empty() {
+        definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": approval});
+    }
+    definition
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     let with =
         |name, setup: Vec<Step>, steps: Vec<Step>| case(name, setup.into_iter().chain(steps));
@@ -81,6 +95,26 @@ pub(crate) fn cases() -> Vec<Case> {
                 get(format!("{DEFINITIONS}/widgets.{{group}}")).until(Until::Code(404)),
                 get(WIDGETS).until(Until::Code(404)),
             ],
+        ),
+        case(
+            "crd: protected groups",
+            [
+                post(DEFINITIONS, protected("")),
+                post(DEFINITIONS, protected("yes")),
+                post(DEFINITIONS, protected("unapproved, a test")),
+                merge(PROTECTED, json!({"metadata": {"annotations": {"api-approved.kubernetes.io": "no"}}})),
+                merge(PROTECTED, json!({"metadata": {"annotations": null}})),
+                delete(PROTECTED).setup(),
+            ],
+        ),
+        case(
+            "crd: groups that are none",
+            ["", "apps", "batch", "Upper.example.com"].map(|group| {
+                let mut definition = schema(json!({"type": "object"}));
+                definition["metadata"]["name"] = json!(format!("widgets.{group}"));
+                definition["spec"]["group"] = json!(group);
+                post(DEFINITIONS, definition)
+            }),
         ),
         with(
             "crd: defaults and pruning",

@@ -1,4 +1,4 @@
-//! Tells the owner of a policy what happened.
+//! Writes Events about policies.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -7,19 +7,20 @@ use polity_api::policies::GROUP;
 
 use super::MANAGER;
 use crate::lifecycle::{Event, Policy};
-use crate::shell::{self, Story};
+use crate::shell::{self, ObjectEvent};
 
 /// Writes Events about a policy.
-pub(super) async fn tell(client: &Client, policy: &Policy, events: &[Event], now: Timestamp) {
+pub(super) async fn publish(client: &Client, policy: &Policy, events: &[Event], now: Timestamp) {
     for event in events {
-        let story = Story {
+        let event = ObjectEvent {
             about: reference(policy),
             reason: event.reason.as_str(),
             note: &event.note,
             is_warning: event.reason.is_warning(),
             manager: MANAGER,
+            rank: event.reason.rank(),
         };
-        shell::tell(client, &story, now).await;
+        shell::publish(client, &event, now).await;
     }
 }
 

@@ -1,0 +1,228 @@
+//! Registers the webhooks for our own kinds, and restores their configurations when they are edited or deleted.
+//!
+//! Every controller registers once it listens. Only the leader restores: two controllers of different versions would
+//! overwrite each other's configurations without end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{DynamicObject, PostParams};
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt as _};
+use polity_api::policies::names;
+use polity_runtime::Clock;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+use tracing::{info, warn};
+
+use super::{MANAGER, configurations};
+use crate::certificates::Authorities;
+use crate::lifecycle::{WebhookKind, normal};
+use crate::policies;
+use crate::servers::{SecretError, ensure_authorities};
+use crate::shell;
+
+/// The least pause between two restores: another controller that insists on its own version costs no more than this.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Why a configuration could not be restored.
+#[derive(Debug, thiserror::Error)]
+enum RestoreError {
+    /// A request to the API server failed.
+    #[error("writing the configuration of our own webhooks")]
+    Api(#[from] kube::Error),
+    /// The authority could not be read.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+}
+
+/// The two webhook configurations for our own kinds, as this process registers them.
+#[derive(Clone)]
+pub struct Registration {
+    client: Client,
+    clock: Clock,
+    namespace: String,
+    service: String,
+    is_registered: Arc<watch::Sender<bool>>,
+}
+
+impl Registration {
+    /// Configurations that call this Service.
+    pub fn new(client: Client, clock: Clock, namespace: &str, service: &str) -> Self {
+        Self {
+            client,
+            clock,
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            is_registered: Arc::new(watch::Sender::new(false)),
+        }
+    }
+
+    /// The Service that API servers call.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Writes both configurations. From here on API servers call this controller.
+    pub(super) async fn register(&self, authorities: &Authorities) -> kube::Result<()> {
+        self.restore(authorities).await?;
+        self.is_registered.send_replace(true);
+        Ok(())
+    }
+
+    /// Restores the configurations whenever they change. Never ends. Waits until this process has registered them: an
+    /// API server must not call a webhook that does not listen yet.
+    pub(crate) async fn keep(&self) {
+        let mut is_registered = self.is_registered.subscribe();
+        if is_registered.wait_for(|is_so| *is_so).await.is_err() {
+            return;
+        }
+        let changed = Notify::new();
+        let watches = [WebhookKind::Mutating, WebhookKind::Validating].map(|kind| {
+            let name = super::configuration_name(kind.into());
+            shell::watch(
+                policies::configurations(&self.client, kind),
+                policies::configuration_resource(kind),
+                watcher::Config::default().fields(&format!("metadata.name={name}")),
+                |event| {
+                    if !matches!(event, watcher::Event::Init) {
+                        changed.notify_one();
+                    }
+                },
+            )
+        });
+        tokio::join!(
+            futures::future::join_all(watches),
+            self.restore_on(&changed)
+        );
+    }
+
+    async fn restore_on(&self, changed: &Notify) {
+        let mut n_failures = 0;
+        loop {
+            changed.notified().await;
+            match self.restore_current().await {
+                Ok(()) => n_failures = 0,
+                Err(error) => {
+                    n_failures += 1;
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "could not restore the configurations of our own webhooks"
+                    );
+                    changed.notify_one();
+                }
+            }
+            self.clock.sleep(PAUSE.max(shell::pause(n_failures))).await;
+        }
+    }
+
+    async fn restore_current(&self) -> Result<(), RestoreError> {
+        let now = self.clock.now();
+        let authorities = ensure_authorities(&self.client, &self.namespace, now).await?;
+        Ok(self.restore(&authorities).await?)
+    }
+
+    async fn restore(&self, authorities: &Authorities) -> kube::Result<()> {
+        let bundle = authorities.bundle();
+        let (mutating, validating) = configurations(&self.namespace, &self.service, &bundle);
+        self.restore_one(WebhookKind::Mutating, &mutating).await?;
+        self.restore_one(WebhookKind::Validating, &validating).await
+    }
+
+    async fn restore_one(&self, kind: WebhookKind, wanted: &impl Serialize) -> kube::Result<()> {
+        let api = policies::configurations(&self.client, kind);
+        let wanted = wanted_object(kind, wanted);
+        let name = wanted.name_any();
+        let params = PostParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let written = match api.get_opt(&name).await? {
+            None => api.create(&params, &wanted).await,
+            Some(found) => match restored(&found, &wanted) {
+                None => return Ok(()),
+                Some(restored) => api.replace(&name, &params, &restored).await,
+            },
+        };
+        match written {
+            // Another controller was faster. The watch reports what it wrote.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => {
+                info!(name, "wrote the configuration of our own webhooks");
+                Ok(())
+            }
+        }
+    }
+}
+
+fn wanted_object(kind: WebhookKind, wanted: &impl Serialize) -> DynamicObject {
+    let wanted = serde_json::to_value(wanted).unwrap_or_default();
+    let mut object = DynamicObject::new("", &policies::configuration_resource(kind));
+    object.metadata = serde_json::from_value(wanted["metadata"].clone()).unwrap_or_default();
+    object.data = json!({ "webhooks": wanted["webhooks"] });
+    object
+}
+
+/// The configuration as it should be, or `None` when nothing was changed. Fields that others added to a webhook are
+/// changes too: a selector would make it blind. Labels and annotations of others stay.
+fn restored(found: &DynamicObject, wanted: &DynamicObject) -> Option<DynamicObject> {
+    let hooks =
+        |object: &DynamicObject| normal(object.data.get("webhooks").unwrap_or(&Value::Null));
+    let is_labelled = found.labels().get(names::PART_OF) == wanted.labels().get(names::PART_OF);
+    if is_labelled && hooks(found) == hooks(wanted) {
+        return None;
+    }
+    let mut restored = found.clone();
+    restored.labels_mut().extend(wanted.labels().clone());
+    restored.data["webhooks"] = wanted.data["webhooks"].clone();
+    Some(restored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_edit_of_a_configuration_is_undone_and_nothing_else_is_written() {
+        let (_, validating) = configurations("kubewarden", "service", "CA");
+        let wanted = wanted_object(WebhookKind::Validating, &validating);
+        assert_eq!(restored(&wanted, &wanted), None, "nothing was changed");
+        let mut annotated = wanted.clone();
+        annotated
+            .annotations_mut()
+            .insert("tool".into(), "yes".into());
+        assert_eq!(restored(&annotated, &wanted), None, "metadata of others");
+        for (edit, value) in [
+            ("/webhooks/0/failurePolicy", json!("Ignore")),
+            ("/webhooks/0/clientConfig/caBundle", json!("QUI=")),
+            ("/webhooks/0/rules/0/operations", json!(["CREATE"])),
+            (
+                "/webhooks/0/objectSelector",
+                json!({"matchLabels": {"a": "b"}}),
+            ),
+            (
+                "/webhooks/0/namespaceSelector",
+                json!({"matchLabels": {"a": "b"}}),
+            ),
+            ("/webhooks/0/timeoutSeconds", json!(1)),
+            ("/webhooks", json!([])),
+        ] {
+            let mut edited = annotated.clone();
+            *edited.data.pointer_mut(edit).unwrap() = value;
+            assert_eq!(
+                restored(&edited, &wanted),
+                Some(annotated.clone()),
+                "{edit}"
+            );
+        }
+        let mut narrowed = annotated.clone();
+        narrowed.data["webhooks"][0]["matchConditions"] =
+            json!([{"name": "never", "expression": "false"}]);
+        assert_eq!(restored(&narrowed, &wanted), Some(annotated.clone()));
+        let mut hidden = annotated.clone();
+        hidden.labels_mut().clear();
+        assert_eq!(restored(&hidden, &wanted), Some(annotated));
+    }
+}
