@@ -4,6 +4,7 @@ mod policies;
 mod servers;
 mod webhooks;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -30,6 +31,8 @@ pub(crate) struct ObservedCluster {
     pub(crate) started: Option<Timestamp>,
     pub(crate) servers: Vec<ObservedServer>,
     pub(crate) policies: Vec<Policy>,
+    /// The uids of policies that changed while the webhooks were read, so that the two cannot be compared.
+    pub(crate) changing: BTreeSet<String>,
     pub(crate) webhooks: Vec<ObservedWebhook>,
     pub(crate) controller: ObservedController,
     pub(crate) certificates: Vec<ObservedCertificate>,

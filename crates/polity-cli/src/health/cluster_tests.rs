@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use base64::Engine as _;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -226,6 +227,48 @@ async fn a_list_that_is_refused_is_noted_as_unread() {
             .into_iter()
             .filter(|finding| ["policy server", "policies"].contains(&finding.check))
             .filter(Finding::is_problem)
+            .collect();
+        assert_eq!(problems, [], "{path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_moves_while_it_is_read_is_not_a_problem() {
+    let frozen = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (server, client) = installed(frozen.local_addr().unwrap().port(), "").await;
+    let policies: Api<polity_api::policies::v1::ClusterAdmissionPolicy> = Api::all(client.clone());
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let params = PatchParams::default();
+    for (generation, path) in [
+        (2, "/clusteradmissionpolicies"),
+        (3, "/validatingwebhookconfigurations"),
+        (4, "/policyservers"),
+    ] {
+        let picks = move |seen: &Seen| seen.path.contains(path);
+        let held = FaultyClient::new(client.clone()).fail_nth(1, picks, Fault::Held);
+        let reading = tokio::spawn({
+            let held = held.client();
+            async move { observe::observe(&held, None).await }
+        });
+        held.struck().await;
+        let status = json!({"status": {"servingGeneration": generation}});
+        let moved = policies.patch_status("a", &params, &Patch::Merge(status));
+        moved.await.unwrap();
+        let called = format!("/validate/clusterwide-a/{generation}");
+        let path_of_webhook = "/webhooks/0/clientConfig/service/path";
+        let change = json!([{"op": "replace", "path": path_of_webhook, "value": called}]);
+        let change: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+        webhooks
+            .patch("clusterwide-a", &params, &change)
+            .await
+            .unwrap();
+        held.release();
+        let observed = reading.await.unwrap();
+        let later = Clock::system().now() + Duration::from_mins(30);
+        let problems: Vec<Finding> = cluster::findings(&observed, later)
+            .into_iter()
+            .filter(|finding| finding.check == "policies" && finding.is_problem())
             .collect();
         assert_eq!(problems, [], "{path}");
     }

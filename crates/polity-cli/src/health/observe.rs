@@ -1,6 +1,6 @@
 //! Reads the installation in a cluster, and asks its processes for a response.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -63,14 +63,17 @@ pub(crate) async fn observe(client: &Client, started: Option<Timestamp>) -> Obse
         Listed::NotServed => return ObservedCluster::default(),
         Listed::Items(servers) => servers,
     };
+    // A policy and its webhook cannot be read in one step: between two equal readings of a policy, its webhook is the
+    // one that belongs to it.
+    let policies = reader.policies().await;
     let (webhooks, mut controller, service) = reader.webhooks().await;
+    let changing = changed(&policies, &reader.again().policies().await);
     let namespace = service.as_ref().map_or_else(
         || DEFAULT_NAMESPACE.to_owned(),
         |(namespace, _)| namespace.clone(),
     );
     let workloads = Workloads::read(&mut reader, &namespace).await;
     let certificates = reader.certificates(&namespace, &servers).await;
-    let policies = reader.policies().await;
     let probing = servers
         .iter()
         .map(|server| workloads.server(client, &namespace, server, &webhooks));
@@ -85,6 +88,7 @@ pub(crate) async fn observe(client: &Client, started: Option<Timestamp>) -> Obse
         namespace,
         started,
         policies,
+        changing,
         webhooks,
         controller,
         certificates,
@@ -112,6 +116,14 @@ struct Reader {
 }
 
 impl Reader {
+    /// A reader of the same cluster that starts without unread lists.
+    fn again(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            unread: Vec::new(),
+        }
+    }
+
     async fn all<K>(&mut self, list: List, what: &str) -> Listed<K>
     where
         K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -404,6 +416,24 @@ impl Workloads {
                 })
         })
     }
+}
+
+/// The uids of policies that are not the same in two readings.
+fn changed(before: &[Policy], after: &[Policy]) -> BTreeSet<String> {
+    fn versions(policies: &[Policy]) -> BTreeSet<(&str, Option<&str>)> {
+        let version = |policy| {
+            let Policy {
+                uid,
+                resource_version,
+                ..
+            } = policy;
+            (uid.as_str(), resource_version.as_deref())
+        };
+        policies.iter().map(version).collect()
+    }
+    let (before, after) = (versions(before), versions(after));
+    let differing = before.symmetric_difference(&after);
+    differing.map(|(uid, _)| (*uid).to_owned()).collect()
 }
 
 /// The webhook of a policy; others have no such annotation.

@@ -207,6 +207,25 @@ fn an_active_policy_needs_a_webhook_that_calls_it() {
 }
 
 #[test]
+fn a_policy_that_changed_during_the_reading_is_not_compared_with_its_webhook() {
+    let changing = |observed: &mut ObservedCluster| {
+        observed.changing.insert("uid-a".into());
+    };
+    let without_webhook = found(|observed| {
+        changing(observed);
+        observed.webhooks.clear();
+    });
+    let without_policy = found(|observed| {
+        changing(observed);
+        observed.policies.clear();
+    });
+    assert_eq!(
+        [without_webhook, without_policy],
+        [String::new(), String::new()]
+    );
+}
+
+#[test]
 fn missing_webhooks_and_a_silent_controller_are_problems() {
     insta::assert_snapshot!(found(|observed| {
         observed.controller.missing = vec![polity_api::policies::names::CONTROLLER_MUTATING_WEBHOOKS];

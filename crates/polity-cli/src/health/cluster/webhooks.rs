@@ -62,7 +62,8 @@ fn of_policies(observed: &ObservedCluster, now: Timestamp) -> Vec<Finding> {
     for webhook in &observed.webhooks {
         let object = format!("webhook {}", webhook.name);
         let mut policies = observed.policies.iter();
-        let is_known = policies.any(|policy| policy.uid == webhook.policy_uid);
+        let is_known = policies.any(|policy| policy.uid == webhook.policy_uid)
+            || observed.changing.contains(&webhook.policy_uid);
         // A list that could not be read says nothing about what exists.
         if !is_known && observed.has_read(List::Policies) {
             let message = "calls a policy that does not exist";
