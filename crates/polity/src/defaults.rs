@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 use polity_api::policies::v1::{ClusterAdmissionPolicy, PolicyServer};
-use polity_controller::webhooks;
+use polity_lifecycle::webhooks;
 use polity_runtime::Clock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

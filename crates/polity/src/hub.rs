@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
-use polity_controller::Controller;
-use polity_controller::install::{CONTROLLER, Installation};
-use polity_controller::lifecycle::Settings;
-use polity_controller::names::UniqueNames;
-use polity_controller::objects::Setup;
-use polity_controller::webhooks::{self, BoundWebhooks, Registration, ServeError, Webhooks};
+use polity_lifecycle::Controller;
+use polity_lifecycle::install::{CONTROLLER, Installation};
+use polity_lifecycle::lifecycle::Settings;
+use polity_lifecycle::names::UniqueNames;
+use polity_lifecycle::objects::Setup;
+use polity_lifecycle::webhooks::{self, BoundWebhooks, Registration, ServeError, Webhooks};
 use polity_runtime::{Clock, Shutdown, VERSION};
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use kube::Client;
 use polity_apiserver::cluster::identity::directory_of;
 use polity_apiserver::logs::{LogOptions, LogSource, LogStream};
-use polity_controller::names;
+use polity_lifecycle::names;
 use polity_local::access::Api;
 use polity_local::logs::{Limits, LogQuery, Logs};
 use polity_local::{Images, Local, Options, Permit};

@@ -45,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "polity-controller",
+        "polity-lifecycle",
         &[
             "polity-api",
             "polity-attach",
@@ -119,7 +119,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-apiserver",
             "polity-audit",
             "polity-cli",
-            "polity-controller",
+            "polity-lifecycle",
             "polity-dashboard",
             "polity-fleet",
             "polity-local",
@@ -159,7 +159,7 @@ const ENDS: &[&str] = &[
     "polity-apiserver",
     "polity-audit",
     "polity-cli",
-    "polity-controller",
+    "polity-lifecycle",
     "polity-dashboard",
     "polity-fleet",
     "polity-local",

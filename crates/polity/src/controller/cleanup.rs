@@ -3,7 +3,7 @@
 use anyhow::bail;
 use kube::Client;
 use polity_cli::exit::{Exit, Hinted};
-use polity_controller::cleanup::{Cleanup, CleanupError};
+use polity_lifecycle::cleanup::{Cleanup, CleanupError};
 use polity_runtime::args::HumanDuration;
 use polity_runtime::{Clock, Shutdown, env};
 

@@ -9,7 +9,7 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt as _};
 use polity_cli::exit::Exit;
-use polity_controller::install::Installation;
+use polity_lifecycle::install::Installation;
 use polity_runtime::args::{ClientArgs, HumanDuration};
 use polity_runtime::retry::{self, Backoff};
 use polity_runtime::write::{WriteError, Writer};
@@ -234,7 +234,7 @@ mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::Pod;
     use kube::api::{Patch, PatchParams, PostParams};
-    use polity_controller::install::CONTROLLER;
+    use polity_lifecycle::install::CONTROLLER;
     use polity_testing::TestServer;
     use serde_json::json;
 

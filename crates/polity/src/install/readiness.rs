@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
-use polity_controller::install::CONTROLLER;
+use polity_lifecycle::install::CONTROLLER;
 use polity_runtime::Clock;
 
 /// Between two reads of the Deployment.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
-use polity_controller::{OwnedKey, OwnedKind};
+use polity_lifecycle::{OwnedKey, OwnedKind};
 
 /// How much is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

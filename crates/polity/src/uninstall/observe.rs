@@ -19,10 +19,10 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::names;
 use polity_api::policies::v1::PolicyRevision;
-use polity_controller::certificates::{CA_SECRET, WEBHOOK_SECRET};
-use polity_controller::install::{CONTROLLER, Installation};
-use polity_controller::webhooks::{Verb, configuration_name};
-use polity_controller::{CONTROLLER_LEASE, OwnedKey, OwnedKind};
+use polity_lifecycle::certificates::{CA_SECRET, WEBHOOK_SECRET};
+use polity_lifecycle::install::{CONTROLLER, Installation};
+use polity_lifecycle::webhooks::{Verb, configuration_name};
+use polity_lifecycle::{CONTROLLER_LEASE, OwnedKey, OwnedKind};
 use serde_json::Value;
 
 use super::found::{Defined, Found, Home, Object, Owned};

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use polity_controller::cleanup::Cleanup;
-use polity_controller::install::CONTROLLER;
+use polity_lifecycle::cleanup::Cleanup;
+use polity_lifecycle::install::CONTROLLER;
 use polity_runtime::{Clock, Moment};
 use serde_json::json;
 

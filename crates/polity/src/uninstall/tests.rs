@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use polity_api::policies::v1::{ClusterAdmissionPolicy, PolicyServer};
-use polity_controller::install::Installation;
+use polity_lifecycle::install::Installation;
 use polity_runtime::Clock;
 use polity_testing::{TestServer, eventually};
 use serde_json::{Value, json};
@@ -50,8 +50,8 @@ impl World {
             world.patch_status(name, &status).await;
         }
         world.bind_context_reader("default").await;
-        let own = polity_controller::webhooks::configuration_name(
-            polity_controller::webhooks::Verb::Validate,
+        let own = polity_lifecycle::webhooks::configuration_name(
+            polity_lifecycle::webhooks::Verb::Validate,
         );
         world.add(webhook(&own, None)).await;
         world.add(webhook("foreign", None)).await;

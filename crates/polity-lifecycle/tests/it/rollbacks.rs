@@ -7,7 +7,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use polity_api::policies::v1::Phase;
-use polity_controller::policies::{Lifecycle, PolicyKey};
+use polity_lifecycle::policies::{Lifecycle, PolicyKey};
 use serde_json::{Value, json};
 
 use crate::world::{World, clock, controller};

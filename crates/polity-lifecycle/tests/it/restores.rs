@@ -2,7 +2,7 @@
 
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use polity_controller::lifecycle::WebhookKind;
+use polity_lifecycle::lifecycle::WebhookKind;
 use polity_testing::eventually;
 use serde_json::{Value, json};
 

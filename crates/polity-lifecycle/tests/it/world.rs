@@ -14,11 +14,11 @@ use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::{
     ClusterAdmissionPolicy, Phase, PolicyRevision, PolicyServer, PolicyStatus,
 };
-use polity_controller::install::Installation;
-use polity_controller::lifecycle::{PolicyKind, Settings, WebhookKind};
-use polity_controller::names::UniqueNames;
-use polity_controller::objects::Setup;
-use polity_controller::policies::{Lifecycle, PolicyKey};
+use polity_lifecycle::install::Installation;
+use polity_lifecycle::lifecycle::{PolicyKind, Settings, WebhookKind};
+use polity_lifecycle::names::UniqueNames;
+use polity_lifecycle::objects::Setup;
+use polity_lifecycle::policies::{Lifecycle, PolicyKey};
 use polity_pki::Authority;
 use polity_runtime::Clock;
 use polity_testing::{TestServer, eventually};

@@ -8,7 +8,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::PolicyServer;
-use polity_controller::defaults::{Defaults, LABEL, RECORD};
+use polity_lifecycle::defaults::{Defaults, LABEL, RECORD};
 use polity_testing::{FaultyClient, eventually, for_every_write};
 use serde_json::{Value, json};
 

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use polity_api::policies::v1::{AdmissionPolicy, PolicyServer};
-use polity_controller::cleanup::{Cleanup, CleanupError};
-use polity_controller::install::{CLEANUP_ACCOUNT, CONTROLLER};
-use polity_controller::lifecycle::WebhookKind;
+use polity_lifecycle::cleanup::{Cleanup, CleanupError};
+use polity_lifecycle::install::{CLEANUP_ACCOUNT, CONTROLLER};
+use polity_lifecycle::lifecycle::WebhookKind;
 use polity_runtime::Clock;
 use polity_testing::{FaultyClient, eventually, for_every_write};
 use serde_json::json;
@@ -162,7 +162,7 @@ async fn abandon(world: &World, name: &str) {
     let params = PatchParams::default();
     servers.patch("default", &params, &patch).await.unwrap();
     let (mutating, validating) =
-        polity_controller::webhooks::configurations(NAMESPACE, "nobody", "");
+        polity_lifecycle::webhooks::configurations(NAMESPACE, "nobody", "");
     for (kind, value) in [
         ("Mutating", json!(mutating)),
         ("Validating", json!(validating)),

@@ -6,7 +6,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use polity_api::policies::v1::{HistoryResult, Phase};
-use polity_controller::policies::Next;
+use polity_lifecycle::policies::Next;
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::eventually;
 
