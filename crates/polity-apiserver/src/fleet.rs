@@ -27,9 +27,9 @@ use crate::auth::AuthorizationMode;
 use crate::cluster::identity::{self, Identity, IdentityError, KeyPlace};
 use crate::cluster::{Cluster, ClusterOptions, bootstrap};
 use crate::controllers;
-use crate::custom::Compiler;
 use crate::http_api::{self, Incoming, respond};
 use crate::metrics::RequestMetrics;
+use crate::served::Compiler;
 use crate::status::ApiError;
 
 /// How long the serving certificate lasts; it is made anew at every start.

@@ -6,6 +6,7 @@ pub mod decode;
 pub mod events;
 pub mod jsonpath;
 pub mod protobuf;
+pub mod scale;
 pub mod schemas;
 pub mod table;
 pub mod validation;
@@ -15,9 +16,6 @@ use std::sync::Arc;
 use polity_core::{GroupVersionKind, GroupVersionResource};
 use polity_merge::builtin::wire;
 use polity_merge::schema::Schema;
-
-use crate::custom::CustomDef;
-use crate::status::ResourceName;
 
 pub use polity_merge::builtin::{defaults, normalise};
 
@@ -107,8 +105,6 @@ pub struct ResourceDef {
     pub schema: Arc<Schema>,
     /// The store's bucket. All versions of a resource share one; so do both Event groups.
     pub bucket: Arc<str>,
-    /// Set for custom resources.
-    pub custom: Option<Arc<CustomDef>>,
 }
 
 impl ResourceDef {
@@ -120,19 +116,8 @@ impl ResourceDef {
         )
     }
 
-    pub fn resource_name(&self) -> ResourceName<'_> {
-        ResourceName {
-            group: &self.gvk.group,
-            plural: &self.plural,
-        }
-    }
-
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
-    }
-
-    pub fn is_custom(&self) -> bool {
-        self.custom.is_some()
     }
 
     pub fn has(&self, subresource: Subresource) -> bool {

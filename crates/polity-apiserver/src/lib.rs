@@ -24,8 +24,8 @@ pub mod openapi;
 pub mod registry;
 pub mod render;
 pub mod request;
+pub mod served;
 pub mod status;
-mod stored_form;
 pub mod version;
 
 pub use status::ApiError;

@@ -117,7 +117,10 @@ async fn replace(cluster: &Arc<Cluster>, actor: &Actor, object: &Value) -> Resul
     .map(|_| ())
 }
 
-fn def_of(cluster: &Cluster, object: &Value) -> Result<Arc<crate::kinds::ResourceDef>, ApiError> {
+fn def_of(
+    cluster: &Cluster,
+    object: &Value,
+) -> Result<Arc<crate::served::ServedResource>, ApiError> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let gv: polity_core::GroupVersion = api_version.parse().map_err(ApiError::internal)?;
     let kind = object["kind"].as_str().unwrap_or_default();

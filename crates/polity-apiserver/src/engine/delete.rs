@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::create::commit_failed;
 use super::list::Page;
-use super::{Call, Stored, admit, special};
+use super::{Call, admit, special};
 use crate::admission::Operation;
 use crate::kinds::decode;
+use crate::object::Stored;
 use crate::object::{encode, meta};
 use crate::request::query::{ListOptions, Query, WriteOptions, check_dry_run};
 use crate::status::{ApiError, ResourceName};

@@ -5,9 +5,10 @@ use std::time::Duration;
 use http::StatusCode;
 use polity_store::{HistoryError, Revision};
 
+use super::Call;
 use super::select::Selection;
 use super::token::Token;
-use super::{Call, Snapshot, Stored};
+use crate::object::{Snapshot, Stored};
 use crate::request::query::{ListOptions, VersionMatch};
 use crate::status::{ApiError, Cause, Details};
 

@@ -6,28 +6,11 @@ use serde_json::{Value, json};
 
 use super::patch::{PatchKind, forget_live_version};
 use super::{Call, Written};
+use crate::kinds::scale::{ScalePaths, SelectorSource};
 use crate::object::meta;
 use crate::request::body::{self, Decoded};
 use crate::request::query::WriteOptions;
 use crate::status::ApiError;
-
-/// Where a kind keeps its replicas.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScalePaths {
-    pub spec_replicas: Vec<String>,
-    pub status_replicas: Vec<String>,
-    pub selector: SelectorSource,
-}
-
-/// Where a kind keeps the selector of its Pods.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SelectorSource {
-    None,
-    /// A text at this path (custom resources).
-    Text(Vec<String>),
-    /// `.spec.selector` (built-ins).
-    Spec,
-}
 
 fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, name| value.get(name))

@@ -6,9 +6,10 @@ use polity_store::{Change, CommitError, Expect, Write};
 use serde_json::{Value, json};
 
 use super::create::commit_failed;
-use super::{Call, Stored, Written, admit, special};
+use super::{Call, Written, admit, special};
 use crate::admission::Operation;
 use crate::kinds::Subresource;
+use crate::object::Stored;
 use crate::object::{encode, meta};
 use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;

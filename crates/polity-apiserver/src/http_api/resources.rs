@@ -19,12 +19,13 @@ use crate::engine::delete::{DeleteOptions, Deleted};
 use crate::engine::patch::PatchKind;
 use crate::engine::{Call, Warnings, Written};
 use crate::heavy::{self, LARGE_BYTES};
-use crate::kinds::{ResourceDef, Subresource};
+use crate::kinds::Subresource;
 use crate::render::Renderer;
 use crate::request::accept;
 use crate::request::body;
 use crate::request::path::ResourceRequest;
 use crate::request::query::{ListOptions, WriteOptions, not_a_version};
+use crate::served::ServedResource;
 use crate::status::ApiError;
 
 /// Everything a handler of a resource request needs.
@@ -107,7 +108,7 @@ pub async fn answer(
 struct NoSuchPath;
 
 fn subresource(
-    def: &ResourceDef,
+    def: &ServedResource,
     request: &ResourceRequest,
 ) -> Result<Option<Subresource>, NoSuchPath> {
     if !request.rest.is_empty() {
@@ -123,7 +124,7 @@ fn subresource(
         .ok_or(NoSuchPath)
 }
 
-fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
+fn is_across_namespaces(def: &ServedResource, request: &ResourceRequest) -> bool {
     def.is_namespaced()
         && request.namespace.is_empty()
         && matches!(
@@ -132,7 +133,7 @@ fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
         )
 }
 
-fn is_namespace_object(def: &ResourceDef, request: &ResourceRequest) -> bool {
+fn is_namespace_object(def: &ServedResource, request: &ResourceRequest) -> bool {
     def.gvk.group.is_empty() && def.plural == "namespaces" && request.namespace == request.name
 }
 

@@ -1,6 +1,6 @@
 //! The built-in kinds, from a table.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use polity_core::{GroupVersion, GroupVersionKind};
 use serde_json::Value;
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::schemas;
 use super::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 
-static RESOURCES: LazyLock<Vec<Arc<ResourceDef>>> =
-    LazyLock::new(|| rows().map(|row| Arc::new(resource(&row))).collect());
+static RESOURCES: LazyLock<Vec<ResourceDef>> =
+    LazyLock::new(|| rows().map(|row| resource(&row)).collect());
 
 /// Every built-in resource, in the order of the table. Built once per process.
-pub fn builtin_resources() -> &'static [Arc<ResourceDef>] {
+pub fn builtin_resources() -> &'static [ResourceDef] {
     &RESOURCES
 }
 
@@ -135,7 +135,6 @@ fn resource(row: &Row) -> ResourceDef {
         selectable_fields: row.names(9),
         schema: schemas::schema_of(&gvk),
         bucket: bucket.into(),
-        custom: None,
         gvk,
     }
 }

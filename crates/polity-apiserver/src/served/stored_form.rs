@@ -3,13 +3,14 @@
 use polity_merge::schema;
 use serde_json::{Value, json};
 
-use crate::engine::Stored;
-use crate::engine::scale::{ScalePaths, SelectorSource};
 use crate::kinds::jsonpath::JsonPath;
-use crate::kinds::{ResourceDef, Subresource, builtin, events};
+use crate::kinds::scale::{ScalePaths, SelectorSource};
+use crate::kinds::{Subresource, builtin, events};
+use crate::object::Stored;
 use crate::object::encode::Heads;
+use crate::served::ServedResource;
 
-impl ResourceDef {
+impl ServedResource {
     /// The apiVersion stored objects of this kind carry.
     fn storage_api_version(&self) -> String {
         match &self.custom {
