@@ -22,11 +22,11 @@ use serde_json::Value;
 
 use crate::auth::UserInfo;
 use crate::cluster::Cluster;
-use crate::kinds::Subresource;
 use crate::object::Stored;
 use crate::registry::Registry;
 use crate::served::ServedResource;
 use crate::status::ApiError;
+use polity_kinds::Subresource;
 
 /// One authorized call on a resource.
 #[derive(Debug, Clone)]

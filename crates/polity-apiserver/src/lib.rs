@@ -15,7 +15,6 @@ pub mod engine;
 pub mod fleet;
 mod heavy;
 pub mod http_api;
-pub mod kinds;
 pub mod kubeconfig;
 pub mod logs;
 pub mod metrics;

@@ -8,6 +8,7 @@ use super::Problem;
 const ARROWS: &[(&str, &[&str])] = &[
     ("polity-core", &[]),
     ("polity-merge", &[]),
+    ("polity-kinds", &["polity-merge"]),
     ("polity-attach", &["polity-merge"]),
     ("polity-rollout", &[]),
     ("polity-govern", &["polity-merge", "polity-rollout"]),
@@ -72,8 +73,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "polity-apiserver",
         &[
-            "polity-api",
             "polity-cel",
+            "polity-kinds",
             "polity-merge",
             "polity-pki",
             "polity-runtime",
@@ -102,6 +103,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-fetch",
             "polity-govern",
             "polity-host",
+            "polity-kinds",
             "polity-merge",
             "polity-pki",
             "polity-report",
@@ -195,6 +197,7 @@ const ALONE: &[(&str, &[&str])] = &[
 const ENGINES: &[&str] = &[
     "polity-core",
     "polity-merge",
+    "polity-kinds",
     "polity-attach",
     "polity-rollout",
     "polity-govern",

@@ -13,10 +13,10 @@ use crate::auth::{
     Attributes, AuthorizationMode, Authorizer, Decision, Roles, UserInfo, service_account,
 };
 use crate::cluster::Cluster;
-use crate::kinds::Subresource;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
 use crate::status::ApiError;
+use polity_kinds::Subresource;
 
 /// One write on its way through the chain.
 pub struct Review<'a> {

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::{Call, Written, admit, special};
 use crate::admission::Operation;
-use crate::kinds::normalise;
 use crate::object::{encode, meta};
 use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
 use crate::status::ApiError;
+use polity_kinds::normalise;
 
 /// M7: how often a generated name may collide.
 const NAME_ATTEMPTS: usize = 8;

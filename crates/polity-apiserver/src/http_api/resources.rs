@@ -19,7 +19,6 @@ use crate::engine::delete::{DeleteOptions, Deleted};
 use crate::engine::patch::PatchKind;
 use crate::engine::{Call, Warnings, Written};
 use crate::heavy::{self, LARGE_BYTES};
-use crate::kinds::Subresource;
 use crate::render::Renderer;
 use crate::request::accept;
 use crate::request::body;
@@ -27,6 +26,7 @@ use crate::request::path::ResourceRequest;
 use crate::request::query::{ListOptions, WriteOptions, not_a_version};
 use crate::served::ServedResource;
 use crate::status::ApiError;
+use polity_kinds::Subresource;
 
 /// Everything a handler of a resource request needs.
 pub struct Context<'a> {

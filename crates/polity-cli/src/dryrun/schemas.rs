@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, field};
-use polity_merge::builtin::defaults::apply_defaults;
+use polity_kinds::defaults::apply_defaults;
 use polity_merge::schema::{self, Additional, Schema};
 use serde_json::Value;
 

@@ -4,9 +4,9 @@ use polity_core::field::join;
 use serde_json::json;
 
 use super::*;
-use crate::kinds::builtin;
-use crate::kinds::create::prepare_create;
-use crate::kinds::defaults::apply_defaults;
+use crate::builtin;
+use crate::create::prepare_create;
+use crate::defaults::apply_defaults;
 
 fn gvk(kind: &str) -> GroupVersionKind {
     builtin::kinds()

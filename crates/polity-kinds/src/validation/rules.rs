@@ -286,7 +286,7 @@ pub(super) fn port_name(text: &str) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::wire;
+    use crate::wire;
 
     #[test]
     fn every_line_of_the_table_names_a_field() {

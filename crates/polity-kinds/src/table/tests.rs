@@ -1,7 +1,7 @@
 //! N5 and the column list of section 16.
 
 use super::*;
-use crate::kinds::builtin::builtin_resources;
+use crate::builtin::builtin_resources;
 
 fn def(kind: &str) -> &'static ResourceDef {
     builtin_resources()

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Column, column, human_duration, text};
-use crate::kinds::jsonpath::{JsonPath, JsonPathError};
+use crate::jsonpath::{JsonPath, JsonPathError};
 
 /// The table of one version of a custom resource.
 #[derive(Debug, Clone)]

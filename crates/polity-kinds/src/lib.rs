@@ -1,23 +1,27 @@
-//! The table of kinds: what the generic engine must know about a resource it serves.
+//! The built-in Kubernetes kinds, as data: which there are, their Go types, schemas, defaults, stored shapes, validation
+//! and the columns of `kubectl get`.
+//!
+//! An API server and a dry run on files complete and judge an object by the same tables. Code exists per kind only where
+//! a table cannot say it: `create`, `defaults`, `validation` and the cells of `table`.
 
 pub mod builtin;
 pub mod create;
 pub mod decode;
+pub mod defaults;
 pub mod events;
 pub mod jsonpath;
+pub mod normalise;
 pub mod protobuf;
 pub mod scale;
 pub mod schemas;
 pub mod table;
 pub mod validation;
+pub mod wire;
 
 use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, GroupVersionResource};
-use polity_merge::builtin::wire;
 use polity_merge::schema::Schema;
-
-pub use polity_merge::builtin::{defaults, normalise};
 
 /// Where objects of a kind live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

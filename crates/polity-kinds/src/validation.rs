@@ -4,12 +4,13 @@
 //! each other, or the new object to the stored one, is code. Metadata and CEL expressions are checked by
 //! the engine; `status` is not checked.
 
+mod admission;
 mod config;
 mod network;
 mod pods;
 mod policy;
 mod rules;
-mod webhooks;
+
 mod workloads;
 
 use polity_core::name::{self, Check};
@@ -137,20 +138,22 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
         }
         "admissionregistration.v1.ValidatingWebhook"
         | "admissionregistration.v1.MutatingWebhook" => {
-            webhooks::webhook(object, path, errors);
+            admission::webhook(object, path, errors);
         }
-        "admissionregistration.v1.RuleWithOperations" => webhooks::operations(object, path, errors),
-        "admissionregistration.v1.Rule" => webhooks::rule(object, path, errors),
-        "admissionregistration.v1.ServiceReference" => webhooks::service(object, path, errors),
-        "admissionregistration.v1.ParamRef" => webhooks::param_ref(object, path, errors),
+        "admissionregistration.v1.RuleWithOperations" => {
+            admission::operations(object, path, errors)
+        }
+        "admissionregistration.v1.Rule" => admission::rule(object, path, errors),
+        "admissionregistration.v1.ServiceReference" => admission::service(object, path, errors),
+        "admissionregistration.v1.ParamRef" => admission::param_ref(object, path, errors),
         "admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec" => {
-            webhooks::actions(object, path, errors);
+            admission::actions(object, path, errors);
         }
         "admissionregistration.v1.ValidatingAdmissionPolicySpec" => {
-            webhooks::policy_spec(object, path, errors);
+            admission::policy_spec(object, path, errors);
         }
         "admissionregistration.v1.MutatingAdmissionPolicySpec" => {
-            webhooks::resource_rules(object, path, errors);
+            admission::resource_rules(object, path, errors);
         }
         _ => {}
     }
