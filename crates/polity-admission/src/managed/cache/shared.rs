@@ -15,7 +15,7 @@ use polity_runtime::{Clock, Shutdown};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::vault::{Absence, Found, OwnVault, Pinned, Vault, VaultError};
+use crate::managed::cache::vault::{Absence, Found, OwnVault, Pinned, Vault, VaultError};
 
 /// Where the shared cache is, and what its files are signed with.
 #[derive(Debug, Clone, PartialEq, Eq)]

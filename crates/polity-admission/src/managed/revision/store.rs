@@ -11,7 +11,7 @@ use polity_api::policies::v1::PolicyRevision;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use super::revision::{Revision, Revisions, Uid};
+use crate::managed::revision::{Revision, Revisions, Uid};
 
 /// What is known at a time.
 #[derive(Debug, Clone, Default)]

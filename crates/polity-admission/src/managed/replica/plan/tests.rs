@@ -261,7 +261,7 @@ fn what_one_revision_gets() {
 #[test]
 fn what_is_said_already_is_not_said_again() {
     let status = |says: Says| {
-        let change = super::super::status::Change::Ready { replica: US, says };
+        let change = crate::managed::status::Change::Ready { replica: US, says };
         let mut object = Sample::new(1).initialized().object();
         object.status = change.applied(object.status.as_ref(), 1, jiff::Timestamp::UNIX_EPOCH);
         Revision::read(Arc::new(object), "default").unwrap()

@@ -17,8 +17,8 @@ use std::{fs, io};
 use polity_fetch::Digest;
 use tracing::warn;
 
-use super::ReplicaIdentity;
-use super::revision::{Revision, Uid};
+use crate::managed::ReplicaIdentity;
+use crate::managed::revision::{Revision, Uid};
 
 /// The place of a process: its pod, and the parent that starts the pod's processes.
 #[derive(Debug, Clone, PartialEq, Eq)]

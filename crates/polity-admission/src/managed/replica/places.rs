@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::revision::{Revision, Revisions, Uid};
+use crate::managed::revision::{Revision, Revisions, Uid};
 
 /// Where one revision is found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use polity_runtime::Clock;
 use polity_runtime::retry::{Backoff, random};
 use tracing::{debug, warn};
 
-use super::revision::{Revision, Uid};
-use super::status::Change;
-use super::store::Store;
+use crate::managed::revision::store::Store;
+use crate::managed::revision::{Revision, Uid};
+use crate::managed::status::Change;
 
 /// What came of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

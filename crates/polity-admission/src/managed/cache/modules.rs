@@ -14,8 +14,8 @@ use polity_fetch::{Digest, Fetcher, ModuleUri};
 use polity_runtime::Clock;
 use tracing::{info, warn};
 
-use super::failure::{Fault, Trouble};
-use super::vault::{Absence, Found, Pinned, Vault, VaultError};
+use crate::managed::cache::vault::{Absence, Found, Pinned, Vault, VaultError};
+use crate::managed::prepare::failure::{Fault, Trouble};
 use crate::metrics::{Phase, ServerMetrics};
 use crate::process::beyond_this_machine;
 

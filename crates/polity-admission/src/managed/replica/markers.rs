@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use tracing::warn;
 
-use super::attempts::{Sandbox, note_path};
-use super::revision::Uid;
+use crate::managed::leader::attempts::{Sandbox, note_path};
+use crate::managed::revision::Uid;
 
 /// Notes in a directory, one file for each revision that is being loaded.
 ///
@@ -103,7 +103,7 @@ impl Markers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::managed::attempts::tests::sandbox;
+    use crate::managed::leader::attempts::tests::sandbox;
 
     #[tokio::test]
     async fn notes_outlive_the_process_and_count_crashes() {

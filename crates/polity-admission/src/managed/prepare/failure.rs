@@ -7,8 +7,8 @@ use polity_core::causes::in_one_line;
 use polity_eval::{InitError, LoadError};
 use polity_fetch::{FetchError, ModuleUri};
 
-use super::replica::LoadFailure;
-use super::status::Failure;
+use crate::managed::replica::plan::LoadFailure;
+use crate::managed::status::Failure;
 
 /// What went wrong, as far as the reason of a condition and the retries depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

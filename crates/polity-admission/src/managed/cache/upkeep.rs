@@ -12,10 +12,10 @@ use polity_runtime::{Clock, Shutdown};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::revision::Revisions;
-use super::shared::{SharedVault, facts};
-use super::store::{Snapshot, Store};
-use super::vault::Pinned;
+use crate::managed::cache::shared::{SharedVault, facts};
+use crate::managed::cache::vault::Pinned;
+use crate::managed::revision::Revisions;
+use crate::managed::revision::store::{Snapshot, Store};
 
 /// How often what nobody needs is looked for.
 const ROUND: Duration = Duration::from_mins(10);

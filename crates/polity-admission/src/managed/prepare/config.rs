@@ -16,7 +16,7 @@ use polity_eval::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::revision::{PolicyKind, Revision};
+use crate::managed::revision::{PolicyKind, Revision};
 
 /// Why a revision is no policy.
 #[derive(Debug, thiserror::Error)]

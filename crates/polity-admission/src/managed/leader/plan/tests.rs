@@ -6,7 +6,7 @@ use std::time::Duration;
 use polity_api::policies::v1::PolicyRevision;
 
 use super::*;
-use crate::managed::attempts::tests::crashes;
+use crate::managed::leader::attempts::tests::crashes;
 use crate::managed::revision::samples::Sample;
 use crate::managed::status::{Attempt, Change};
 
