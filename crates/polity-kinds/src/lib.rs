@@ -10,6 +10,7 @@ pub mod decode;
 pub mod defaults;
 pub mod events;
 pub mod jsonpath;
+pub mod known;
 pub mod normalise;
 pub mod protobuf;
 pub mod scale;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, GroupVersionResource};
 use polity_merge::schema::Schema;
+
+pub use known::{KnownKind, known};
 
 /// Where objects of a kind live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,11 +12,13 @@ use k8s_openapi::api::{
     admissionregistration::v1 as admissionregistration, apps::v1 as apps,
     authentication::v1 as authentication, authorization::v1 as authorization,
     autoscaling::v1 as autoscaling_v1, autoscaling::v2 as autoscaling, batch::v1 as batch,
+    certificates::v1 as certificates, flowcontrol::v1 as flowcontrol,
     coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
     events::v1 as events, networking::v1 as networking, node::v1 as node, policy::v1 as policy,
     rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration;
 use polity_core::{GroupVersion, GroupVersionKind};
 use polity_merge::schema::{Schema, SchemaSet};
 use schemars::generate::SchemaSettings;
@@ -34,6 +36,16 @@ static SCHEMAS: LazyLock<SchemaSet> =
 /// The schema of a built-in kind; of any other kind, one without rules.
 pub fn schema_of(gvk: &GroupVersionKind) -> Arc<Schema> {
     SCHEMAS.get(&component_name(gvk)).unwrap_or_default()
+}
+
+/// The schema of a stable built-in kind, whether the API server serves it or not.
+pub fn find(gvk: &GroupVersionKind) -> Option<Arc<Schema>> {
+    let schema = SCHEMAS.get(&component_name(gvk))?;
+    // Types that are only part of a kind, such as a Container, have definitions too.
+    let is_kind = ["apiVersion", "kind", "metadata"]
+        .iter()
+        .all(|field| schema.property(field).is_some());
+    is_kind.then_some(schema)
 }
 
 /// Every definition, descriptions included.
@@ -76,6 +88,7 @@ pub fn component_name(gvk: &GroupVersionKind) -> String {
     let package = match gvk.group.as_str() {
         "" => "api.core",
         "apiextensions.k8s.io" => "apiextensions-apiserver.pkg.apis.apiextensions",
+        "apiregistration.k8s.io" => "kube-aggregator.pkg.apis.apiregistration",
         group => &format!("api.{}", group.split('.').next().unwrap_or_default()),
     };
     format!("io.k8s.{package}.{}.{}", gvk.version, gvk.kind)
@@ -147,6 +160,15 @@ fn build_definitions() -> Definitions {
         authorization::SelfSubjectAccessReview,
         authorization::SelfSubjectRulesReview,
         authorization::LocalSubjectAccessReview,
+        // Not served, but known to dry runs on files.
+        autoscaling_v1::HorizontalPodAutoscaler,
+        apiregistration::APIService,
+        certificates::CertificateSigningRequest,
+        flowcontrol::FlowSchema,
+        flowcontrol::PriorityLevelConfiguration,
+        storage::CSIDriver,
+        storage::CSINode,
+        storage::VolumeAttachment,
     );
     let mut definitions: Definitions = generated.into_iter().collect();
     open_free_forms(&mut definitions);
@@ -443,5 +465,19 @@ mod tests {
         let props = &definitions()["io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"];
         assert_eq!(props["x-kubernetes-preserve-unknown-fields"], true);
         assert!(props.get("properties").is_none());
+    }
+
+    #[test]
+    fn custom_kinds_and_parts_of_kinds_have_no_schema() {
+        let has_schema = |api_version: &str, kind: &str| {
+            let GroupVersion { group, version } = api_version.parse().unwrap();
+            find(&GroupVersionKind::new(group, version, kind)).is_some()
+        };
+        assert!(has_schema("v1", "Pod"));
+        assert!(has_schema("apiregistration.k8s.io/v1", "APIService"));
+        assert!(has_schema("storage.k8s.io/v1", "CSIDriver"));
+        assert!(!has_schema("v1", "Container"));
+        assert!(!has_schema("v1", "ObjectReference"));
+        assert!(!has_schema("example.com/v1", "Pod"));
     }
 }

@@ -9,7 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("polity-core", &[]),
     ("polity-merge", &[]),
     ("polity-kinds", &["polity-merge"]),
-    ("polity-attach", &["polity-merge"]),
+    ("polity-attach", &["polity-kinds", "polity-merge"]),
     ("polity-rollout", &[]),
     ("polity-govern", &["polity-merge", "polity-rollout"]),
     ("polity-report", &[]),

@@ -1,7 +1,7 @@
 //! The kinds that are known without asking a cluster: what they are called in the plural, and whether they live in
 //! namespaces.
 
-use crate::gvk::{GroupVersion, GroupVersionKind};
+use polity_core::{GroupVersion, GroupVersionKind};
 
 /// A kind and how its objects are addressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct KnownKind {
 
 /// The built-in kinds of Kubernetes and the kinds of policies, in the order of the table.
 pub fn known() -> impl Iterator<Item = KnownKind> {
-    include_str!("kinds.tsv")
+    include_str!("known.tsv")
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(read)
@@ -40,11 +40,15 @@ fn read(line: &str) -> Option<KnownKind> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use polity_core::governance::names::ADMISSION_GROUP;
+    use polity_core::policy::PolicyKind;
+
     use super::*;
+    use crate::builtin::builtin_resources;
 
     #[test]
     fn every_line_is_a_kind_and_stands_once() {
-        let lines = include_str!("kinds.tsv").lines();
+        let lines = include_str!("known.tsv").lines();
         let n_lines = lines.filter(|line| !line.starts_with('#')).count();
         let kinds: BTreeSet<GroupVersionKind> = known().map(|kind| kind.gvk).collect();
         assert_eq!(kinds.len(), n_lines);
@@ -70,5 +74,27 @@ mod tests {
             find("policy.open-cluster-management.io", "Policy"),
             row("policies", "policy", true)
         );
+    }
+
+    #[test]
+    fn policy_kinds_agree_with_their_enum() {
+        for kind in PolicyKind::ALL {
+            let known = known()
+                .find(|known| known.gvk.group == ADMISSION_GROUP && known.gvk.kind == kind.as_str())
+                .unwrap();
+            assert_eq!(known.plural, kind.plural());
+            assert_eq!(known.namespaced, kind.is_namespaced());
+        }
+    }
+
+    #[test]
+    fn the_kinds_that_are_served_agree_with_it() {
+        for def in builtin_resources() {
+            let Some(known) = known().find(|known| known.gvk == def.gvk) else {
+                continue;
+            };
+            assert_eq!(known.plural, def.plural);
+            assert_eq!(known.namespaced, def.is_namespaced());
+        }
     }
 }
