@@ -12,7 +12,7 @@ use polity_merge::builtin::defaults::apply_defaults;
 use polity_merge::schema::{self, Additional, Schema};
 use serde_json::Value;
 
-use crate::manifests::Manifests;
+use polity_source::Manifests;
 
 /// The schemas of the kinds that are asked about.
 pub(super) struct Schemas {
