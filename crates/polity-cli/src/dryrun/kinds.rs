@@ -8,7 +8,8 @@ use polity_comply::Kind;
 use polity_core::GroupVersionKind;
 use serde_json::Value;
 
-use crate::manifests::{Manifests, in_words};
+use polity_source::Manifests;
+use polity_source::manifests::describe_yaml_error;
 
 /// How a mappings file calls kinds that live in namespaces; all others are `root`.
 pub(super) const NAMESPACE_SCOPE: &str = "namespace";
@@ -56,7 +57,7 @@ impl Kinds {
 
     fn add_mappings(&mut self, text: &str) -> anyhow::Result<()> {
         let mappings: Value = serde_saphyr::from_str(text).map_err(|error| {
-            let (line, words) = in_words(&error);
+            let (line, words) = describe_yaml_error(&error);
             anyhow::anyhow!("line {line}: {words}")
         })?;
         let Some(mappings) = mappings.as_array() else {

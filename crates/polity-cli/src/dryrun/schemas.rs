@@ -11,7 +11,7 @@ use polity_kinds::schemas as built_in;
 use polity_merge::schema::{self, Additional, Schema};
 use serde_json::Value;
 
-use crate::manifests::Manifests;
+use polity_source::Manifests;
 
 /// The schemas of the kinds that are asked about.
 pub(super) struct Schemas {

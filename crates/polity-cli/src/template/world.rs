@@ -15,7 +15,8 @@ use polity_template::{CertificatePair, CertificateRequest, Host, KeyKind, Lookup
 use serde_json::Value;
 
 use super::keys;
-use crate::manifests::Manifests;
+use crate::manifests::{load, print_problems};
+use polity_source::Manifests;
 
 /// Where objects come from, and what time it is.
 pub struct World {
@@ -34,9 +35,9 @@ impl World {
         let manifests = if paths.is_empty() {
             Manifests::default()
         } else {
-            Manifests::load(paths)?
+            load(paths)?
         };
-        manifests.tell_problems();
+        print_problems(&manifests);
         Ok(Self::of_manifests(&manifests))
     }
 
