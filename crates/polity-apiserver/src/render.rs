@@ -12,7 +12,7 @@ use crate::object::encode::Heads;
 use crate::request::accept::{Form, Wanted};
 use crate::request::query::Query;
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 use polity_kinds::table;
 
 /// What `rows[].object` of a Table holds (N6).

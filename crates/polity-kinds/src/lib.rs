@@ -15,6 +15,7 @@ pub mod normalise;
 pub mod protobuf;
 pub mod scale;
 pub mod schemas;
+pub mod status;
 pub mod table;
 pub mod validation;
 pub mod wire;

@@ -70,15 +70,28 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-template",
         ],
     ),
+    ("polity-auth", &["polity-kinds", "polity-pki"]),
+    (
+        "polity-webhooks",
+        &[
+            "polity-auth",
+            "polity-cel",
+            "polity-kinds",
+            "polity-merge",
+            "polity-pki",
+        ],
+    ),
     (
         "polity-apiserver",
         &[
+            "polity-auth",
             "polity-cel",
             "polity-kinds",
             "polity-merge",
             "polity-pki",
             "polity-runtime",
             "polity-store",
+            "polity-webhooks",
         ],
     ),
     ("polity-local", &["polity-api", "polity-runtime"]),

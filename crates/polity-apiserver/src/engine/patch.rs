@@ -11,8 +11,8 @@ use super::{Call, special};
 use crate::object::meta;
 use crate::request::body;
 use crate::request::query::WriteOptions;
-use crate::status::{ApiError, Cause, Details};
 use polity_kinds::decode;
+use polity_kinds::status::{ApiError, Cause, Details};
 
 /// What kind of patch a body is, from its media type (P1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

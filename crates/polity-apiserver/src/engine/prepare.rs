@@ -12,7 +12,7 @@ use crate::custom;
 use crate::object::meta;
 use crate::request::body::Decoded;
 use crate::request::query::{FieldValidation, WriteOptions};
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 use polity_kinds::{GenerationRule, Subresource, create, decode, defaults, normalise, validation};
 
 /// Which error a finding about unknown and duplicate fields becomes.

@@ -9,8 +9,8 @@ use super::{Call, Written};
 use crate::object::meta;
 use crate::request::body::{self, Decoded};
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
 use polity_kinds::scale::{ScalePaths, SelectorSource};
+use polity_kinds::status::ApiError;
 
 fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, name| value.get(name))
