@@ -15,11 +15,6 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::admission::webhooks::Configs;
-use crate::auth::authorize::{AuthorizationMode, Authorizer};
-use crate::auth::rbac::Roles;
-use crate::auth::token::{BoundKind, Objects};
-use crate::auth::{Attributes, UserInfo};
 use crate::cluster::identity::Identity;
 use crate::controllers::Signals;
 use crate::custom::serve::ServeContext;
@@ -32,7 +27,12 @@ use crate::object::{encode, meta};
 use crate::openapi::Documents;
 use crate::registry::Registry;
 use crate::served::{Compiler, ServedResource};
-use crate::status::ApiError;
+use polity_auth::authorize::{AuthorizationMode, Authorizer};
+use polity_auth::rbac::Roles;
+use polity_auth::token::{BoundKind, Objects};
+use polity_auth::{Attributes, UserInfo};
+use polity_kinds::status::ApiError;
+use polity_webhooks::configurations::Configs;
 
 /// The failure of a commit.
 pub type CommitFailure = CommitError<ObjectIndex>;

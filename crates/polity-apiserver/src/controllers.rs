@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use tracing::debug;
 
-use crate::auth::UserInfo;
 use crate::cluster::Cluster;
 use crate::custom;
 use crate::engine::{Call, Warnings};
 use crate::object::Stored;
 use crate::served::ServedResource;
+use polity_auth::UserInfo;
 use queue::Queue;
 
 /// Where controllers learn that something changed.

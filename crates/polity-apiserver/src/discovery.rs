@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::kinds::{Scope, Subresource};
 use crate::registry::Registry;
 use crate::served::ServedResource;
+use polity_kinds::{Scope, Subresource};
 
 /// The verbs of a resource, in alphabetical order.
 fn verbs(def: &ServedResource) -> Vec<&'static str> {

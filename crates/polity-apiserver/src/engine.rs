@@ -20,13 +20,13 @@ use polity_core::Findings;
 use polity_store::Key;
 use serde_json::Value;
 
-use crate::auth::UserInfo;
 use crate::cluster::Cluster;
-use crate::kinds::Subresource;
 use crate::object::Stored;
 use crate::registry::Registry;
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_auth::UserInfo;
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// One authorized call on a resource.
 #[derive(Debug, Clone)]

@@ -7,9 +7,9 @@ use polity_core::GroupVersion;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::kinds::schemas;
 use crate::registry::Registry;
 use crate::served::ServedResource;
+use polity_kinds::schemas;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 
 use polity_core::GroupVersion;
 
-use crate::kinds::builtin::builtin_resources;
 use crate::served::ServedResource;
+use polity_kinds::builtin::builtin_resources;
 
 /// An API group with its versions in order of priority.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::engine::list::Page;
 use crate::engine::watch;
-use crate::kinds::table;
 use crate::object::Stored;
 use crate::object::encode::Heads;
 use crate::request::accept::{Form, Wanted};
 use crate::request::query::Query;
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
+use polity_kinds::table;
 
 /// What `rows[].object` of a Table holds (N6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

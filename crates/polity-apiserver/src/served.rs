@@ -8,8 +8,8 @@ mod stored_form;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::kinds::ResourceDef;
-use crate::status::ResourceName;
+use polity_kinds::ResourceDef;
+use polity_kinds::status::ResourceName;
 
 pub use compiled::{Compiled, Compiler};
 pub use custom::{CustomDef, DefinitionDigest};

@@ -1,7 +1,7 @@
-//! `-m, --manifests`: files instead of a cluster. One loader for all commands: it knows file and line of
-//! everything it read, applies the defaults of the CRDs among the files, and says what it could not read.
+//! Loads manifests from files and directories. Every object keeps its file and line, and gets the defaults of the
+//! CustomResourceDefinitions among the files.
 //!
-//! A document it cannot use is a [`Problem`], never an end of the reading: the rest goes on.
+//! A document that cannot be used becomes a [`Problem`]; the other documents are loaded all the same.
 
 mod definitions;
 mod documents;
@@ -10,37 +10,14 @@ mod lines;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use polity_core::{FieldPath, GroupVersionKind};
 use serde_json::Value;
 
 pub use self::definitions::Definition;
-pub(crate) use self::documents::in_words;
-use crate::output::Paint;
-
-/// `-m`, for commands that can work without a cluster.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct ManifestArgs {
-    /// Read these files and directories instead of a cluster; `-` is standard input
-    #[arg(short = 'm', long = "manifests", value_name = "DIR|FILE|-")]
-    pub manifests: Vec<PathBuf>,
-}
-
-impl ManifestArgs {
-    /// Whether files were named at all.
-    pub fn given(&self) -> bool {
-        !self.manifests.is_empty()
-    }
-
-    /// Reads what was named, and tells on stderr what could not be used.
-    pub fn load(&self) -> anyhow::Result<Manifests> {
-        let manifests = Manifests::load(&self.manifests)?;
-        manifests.tell_problems();
-        Ok(manifests)
-    }
-}
+pub use self::documents::describe_yaml_error;
+pub use self::files::{Input, LoadError};
 
 /// Where something was read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,10 +91,10 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// Reads files and, recursively, directories. Fails only where there is nothing to read.
-    pub fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
+    /// Reads files and, recursively, directories. Fails only if an input does not exist or contains no manifest.
+    pub fn load<I: Into<Input>>(inputs: impl IntoIterator<Item = I>) -> Result<Self, LoadError> {
         let mut manifests = Self::default();
-        for text in files::read(paths)? {
+        for text in files::read(inputs.into_iter().map(Into::into))? {
             match text {
                 Ok(text) => manifests.add(&text.name, &text.content),
                 Err(problem) => manifests.problems.push(problem),
@@ -144,14 +121,6 @@ impl Manifests {
         self.documents
             .iter()
             .filter(move |document| document.kind.group == group && document.kind.kind == kind)
-    }
-
-    /// Tells on stderr what could not be used.
-    pub fn tell_problems(&self) {
-        let paint = Paint::for_stderr();
-        for problem in &self.problems {
-            eprintln!("{} {problem}", paint.warn("warning:"));
-        }
     }
 
     fn add(&mut self, name: &str, content: &str) {

@@ -6,12 +6,12 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::auth::bootstrap::{self, Change};
 use crate::controllers::{Actor, service_accounts};
 use crate::engine::delete::DeleteOptions;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_auth::bootstrap::{self, Change};
+use polity_kinds::status::ApiError;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 

@@ -23,7 +23,7 @@ use crate::object::meta;
 use crate::registry::Registry;
 use crate::request::query::WriteOptions;
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

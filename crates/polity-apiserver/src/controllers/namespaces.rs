@@ -11,12 +11,12 @@ use tracing::warn;
 use super::{Actor, service_accounts};
 use crate::cluster::Cluster;
 use crate::engine::delete::{DeleteOptions, Propagation};
-use crate::kinds::Subresource;
 use crate::object::conditions::Condition;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// How soon a namespace that cannot be emptied is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);

@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use super::bucket::bucket_of;
 use super::definition;
 use super::summary::Summary;
-use crate::kinds::jsonpath::JsonPath;
-use crate::kinds::scale::{ScalePaths, SelectorSource};
-use crate::kinds::table::CustomTable;
-use crate::kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 use crate::object::meta;
 use crate::registry::{Registry, compare_versions};
 use crate::served::{Compiler, CustomDef, DefinitionDigest, ServedResource};
+use polity_kinds::jsonpath::JsonPath;
+use polity_kinds::scale::{ScalePaths, SelectorSource};
+use polity_kinds::table::CustomTable;
+use polity_kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 
 /// What serving the kinds of a definition needs from the cluster.
 #[derive(Debug, Clone, Copy)]

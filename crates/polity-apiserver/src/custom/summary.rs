@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::names::{self, Taken};
 use super::{DEFINITIONS, definition};
-use crate::kinds::builtin::is_builtin_version;
 use crate::object::{Snapshot, Stored};
 use crate::object::{conditions, meta};
 use crate::served::DefinitionDigest;
+use polity_kinds::builtin::is_builtin_version;
 
 /// A stored definition without its schemas.
 #[derive(Debug, Clone, PartialEq)]

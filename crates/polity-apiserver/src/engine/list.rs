@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::token::Token;
 use crate::object::{Snapshot, Stored};
 use crate::request::query::{ListOptions, VersionMatch};
-use crate::status::{ApiError, Cause, Details};
+use polity_kinds::status::{ApiError, Cause, Details};
 
 /// L7: how long a list waits for a version that is not there yet.
 const FUTURE_PATIENCE: Duration = Duration::from_secs(3);

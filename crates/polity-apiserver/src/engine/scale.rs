@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::patch::{PatchKind, forget_live_version};
 use super::{Call, Written};
-use crate::kinds::scale::{ScalePaths, SelectorSource};
 use crate::object::meta;
 use crate::request::body::{self, Decoded};
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_kinds::scale::{ScalePaths, SelectorSource};
+use polity_kinds::status::ApiError;
 
 fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, name| value.get(name))

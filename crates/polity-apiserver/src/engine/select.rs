@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::object::Stored;
 use crate::request::query::ListOptions;
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 
 /// A parsed pair of selectors.
 #[derive(Debug, Clone)]

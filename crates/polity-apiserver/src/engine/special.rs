@@ -9,13 +9,13 @@ use polity_core::field::FieldError;
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::admission::webhooks;
-use crate::auth::Authorizer;
-use crate::auth::rbac::{RoleWrite, confirm_no_escalation};
 use crate::custom;
 use crate::object::meta;
 use crate::served::ServedResource;
-use crate::status::{ApiError, Cause, ResourceName};
+use polity_auth::Authorizer;
+use polity_auth::rbac::{RoleWrite, confirm_no_escalation};
+use polity_kinds::status::{ApiError, Cause, ResourceName};
+use polity_webhooks::configurations;
 
 const NAMESPACES: ResourceName<'static> = ResourceName {
     group: "",
@@ -107,7 +107,7 @@ pub fn validate(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Vec<Fi
         (
             "admissionregistration.k8s.io",
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
-        ) => webhooks::validate_match_conditions(object),
+        ) => configurations::validate_match_conditions(object),
         _ => Vec::new(),
     }
 }

@@ -19,7 +19,7 @@ use crate::object::meta;
 use crate::render::Renderer;
 use crate::request::query::ListOptions;
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 
 /// W7: how often a quiet stream says how far it has come.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);

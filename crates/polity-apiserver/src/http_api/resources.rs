@@ -13,20 +13,20 @@ use polity_store::Revision;
 use serde_json::{Value, json};
 
 use super::{Incoming, respond, subresources};
-use crate::auth::{Authorizer, UserInfo, reviews};
 use crate::cluster::Cluster;
 use crate::engine::delete::{DeleteOptions, Deleted};
 use crate::engine::patch::PatchKind;
 use crate::engine::{Call, Warnings, Written};
 use crate::heavy::{self, LARGE_BYTES};
-use crate::kinds::Subresource;
 use crate::render::Renderer;
 use crate::request::accept;
 use crate::request::body;
 use crate::request::path::ResourceRequest;
 use crate::request::query::{ListOptions, WriteOptions, not_a_version};
 use crate::served::ServedResource;
-use crate::status::ApiError;
+use polity_auth::{Authorizer, UserInfo, reviews};
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// Everything a handler of a resource request needs.
 pub struct Context<'a> {

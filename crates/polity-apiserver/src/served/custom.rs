@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::compiled::Compiled;
-use crate::kinds::scale::ScalePaths;
-use crate::kinds::table::CustomTable;
 use crate::object::meta;
+use polity_kinds::scale::ScalePaths;
+use polity_kinds::table::CustomTable;
 
 /// What a custom resource has beyond a built-in one, for one served version.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use polity_merge::schema;
 use serde_json::{Value, json};
 
-use crate::kinds::jsonpath::JsonPath;
-use crate::kinds::scale::{ScalePaths, SelectorSource};
-use crate::kinds::{Subresource, builtin, events};
 use crate::object::Stored;
 use crate::object::encode::Heads;
 use crate::served::ServedResource;
+use polity_kinds::jsonpath::JsonPath;
+use polity_kinds::scale::{ScalePaths, SelectorSource};
+use polity_kinds::{Subresource, builtin, events};
 
 impl ServedResource {
     /// The apiVersion stored objects of this kind carry.

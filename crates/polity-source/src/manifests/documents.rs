@@ -186,7 +186,8 @@ fn parse_yaml(text: &str) -> Result<Value, (usize, String)> {
     if text.lines().all(is_remark) {
         return Ok(Value::Null);
     }
-    serde_saphyr::from_str_with_options(text, yaml_options(text)).map_err(|error| in_words(&error))
+    serde_saphyr::from_str_with_options(text, yaml_options(text))
+        .map_err(|error| describe_yaml_error(&error))
 }
 
 /// How a text is read. A large text may hold many values, as the list of all Pods does; only what aliases make of it is
@@ -206,7 +207,7 @@ pub(super) fn yaml_options(text: &str) -> serde_saphyr::Options {
 
 /// What is wrong with a text, and on which of its lines: without the picture of the source that the parser draws,
 /// and without its own idea of the line, which counts from the start of the document.
-pub(crate) fn in_words(error: &serde_saphyr::Error) -> (usize, String) {
+pub fn describe_yaml_error(error: &serde_saphyr::Error) -> (usize, String) {
     let line = error.location().map_or(1, |at| at.line().max(1) as usize);
     let message = error.to_string();
     let first = message.lines().next().unwrap_or_default();

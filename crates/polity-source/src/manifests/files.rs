@@ -1,4 +1,4 @@
-//! The files behind the paths a user named: directories recursively, in a stable order.
+//! Reads files, and directories recursively, in a stable order.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,10 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
-
 use super::{Origin, Problem};
-use crate::exit::Hinted;
 
 /// What a manifest is called in a directory; a file that is named itself may be called anything.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -17,35 +14,92 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// Nothing a person writes is larger, and what a program wrote can be split.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// Where to read manifests from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A file, or a directory with files below it.
+    Path(PathBuf),
+    /// Bytes that were read elsewhere, such as standard input.
+    Bytes {
+        /// How to name them in messages.
+        name: String,
+        bytes: Vec<u8>,
+    },
+}
+
+impl Input {
+    /// Reads everything that a reader has, up to the size limit of a manifest file.
+    pub fn from_reader(name: &str, reader: impl std::io::Read) -> std::io::Result<Self> {
+        Ok(Self::Bytes {
+            name: name.to_owned(),
+            bytes: limited(reader)?,
+        })
+    }
+}
+
+impl<P: AsRef<Path>> From<P> for Input {
+    fn from(path: P) -> Self {
+        Self::Path(path.as_ref().to_owned())
+    }
+}
+
+/// Why manifests could not be loaded at all.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot read {}", path.display())]
+    Path {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{} contains no manifests", path.display())]
+    NoManifests { path: PathBuf },
+}
+
+impl LoadError {
+    /// What to do about it, if that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Path { .. } => None,
+            Self::NoManifests { .. } => Some(
+                "files that end in .yaml, .yml or .json are read, including those in subdirectories",
+            ),
+        }
+    }
+}
+
 /// The content of a file.
 pub(super) struct Text {
     pub(super) name: String,
     pub(super) content: String,
 }
 
-/// Reads what the paths name. A file that cannot be read is a problem; a path that does not exist, or
-/// holds no manifest at all, is an error.
-pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<Result<Text, Problem>>> {
+/// Reads the inputs. A file that cannot be read is a problem; a path that does not exist, or a directory without
+/// any manifest, is an error.
+pub(super) fn read(
+    inputs: impl Iterator<Item = Input>,
+) -> Result<Vec<Result<Text, Problem>>, LoadError> {
     let mut texts = Vec::new();
-    for path in paths {
-        if path.as_os_str() == "-" {
-            texts.push(from_stdin()?);
-            continue;
-        }
-        let metadata = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
+    for input in inputs {
+        let path = match input {
+            Input::Path(path) => path,
+            Input::Bytes { name, bytes } => {
+                texts.push(text(name, bytes));
+                continue;
+            }
+        };
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(source) => return Err(LoadError::Path { path, source }),
+        };
         if !metadata.is_dir() {
-            texts.push(from_file(path));
+            texts.push(from_file(&path));
             continue;
         }
         let mut files = Vec::new();
         let mut problems = Vec::new();
-        walk(path, &mut BTreeSet::new(), &mut files, &mut problems);
+        walk(&path, &mut BTreeSet::new(), &mut files, &mut problems);
         if files.is_empty() && problems.is_empty() {
-            return Err(Hinted::new(
-                format!("{} holds no manifests", path.display()),
-                "files that end in .yaml, .yml or .json are read, in all directories below",
-            )
-            .into());
+            return Err(LoadError::NoManifests { path });
         }
         texts.extend(problems.into_iter().map(Err));
         texts.extend(files.iter().map(|file| from_file(file)));
@@ -104,11 +158,6 @@ fn from_file(path: &Path) -> Result<Text, Problem> {
         Ok(bytes) => text(name, bytes),
         Err(error) => Err(problem(&name, &error)),
     }
-}
-
-fn from_stdin() -> anyhow::Result<Result<Text, Problem>> {
-    let bytes = limited(std::io::stdin().lock()).context("standard input")?;
-    Ok(text("stdin".to_owned(), bytes))
 }
 
 fn limited(source: impl std::io::Read) -> std::io::Result<Vec<u8>> {
