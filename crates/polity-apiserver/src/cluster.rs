@@ -315,7 +315,7 @@ impl Cluster {
         Ok(stored)
     }
 
-    fn values(&self, bucket: &str) -> Vec<(Revision, Value)> {
+    pub(crate) fn values(&self, bucket: &str) -> Vec<(Revision, Value)> {
         let snapshot = self.store.current();
         snapshot
             .range(bucket, None, None)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use polity_store::{Event, HistoryError, Revision, Watch, WatchEnd};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
