@@ -215,7 +215,7 @@ impl Cluster {
             },
             Check {
                 name: "store",
-                passes: true,
+                passes: self.store.health().is_ok(),
             },
             Check {
                 name: "readiness",
