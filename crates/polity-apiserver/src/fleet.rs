@@ -24,8 +24,8 @@ use polity_store::{OpenError, Options};
 use tracing::info;
 
 use crate::cluster::identity::{self, Identity, IdentityError, KeyPlace};
-use crate::cluster::{Cluster, ClusterOptions, bootstrap};
-use crate::controllers;
+use crate::cluster::{Cluster, ClusterOptions};
+use crate::controllers::{self, bootstrap};
 use crate::http_api::{self, Incoming, respond};
 use crate::metrics::RequestMetrics;
 use crate::served::Compiler;
