@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use polity_comply::Kind;
-use polity_core::{GroupVersionKind, kinds};
+use polity_core::GroupVersionKind;
 use serde_json::Value;
 
 use polity_source::Manifests;
@@ -21,7 +21,7 @@ pub(super) struct Kinds(BTreeMap<GroupVersionKind, Kind>);
 impl Kinds {
     /// The built-in kinds, and those of a mappings file.
     pub(super) fn load(mappings: Option<&Path>) -> anyhow::Result<Self> {
-        let built_in = kinds::known().map(|known| Kind {
+        let built_in = polity_kinds::known().map(|known| Kind {
             gvk: known.gvk,
             plural: known.plural,
             namespaced: known.namespaced,

@@ -7,7 +7,6 @@ use std::sync::Mutex;
 
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use polity_core::kinds;
 use polity_core::selector::LabelSelector;
 use polity_runtime::args::ClientArgs;
 use polity_runtime::client::describe;
@@ -148,7 +147,7 @@ impl Files {
             let known = scopes.entry(key).or_insert(false);
             *known |= namespaced;
         }
-        for known in kinds::known() {
+        for known in polity_kinds::known() {
             let key = (
                 known.gvk.group_version().to_string(),
                 known.gvk.kind.clone(),
