@@ -172,7 +172,7 @@ impl Cluster {
         self.roles.load_full()
     }
 
-    /// Where Pod logs come from, once a runtime plugged itself in (B10).
+    /// Where Pod logs come from, once a runtime plugged itself in.
     pub fn log_source(&self) -> Option<&Arc<dyn LogSource>> {
         self.logs.get()
     }
@@ -211,7 +211,7 @@ impl Cluster {
         }
     }
 
-    /// H3: from now on `/readyz` says so.
+    /// From now on `/readyz` says so.
     pub fn mark_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
@@ -306,7 +306,7 @@ impl Cluster {
         )
     }
 
-    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too (AD19, D8).
+    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too.
     pub async fn commit(&self, write: Write) -> Result<Stored, CommitFailure> {
         let deleted = matches!(write.change, Change::Delete(_));
         let bucket = write.key.bucket.clone();
@@ -371,7 +371,7 @@ impl Cluster {
         self.webhooks.store(Arc::new(known.refreshed(&objects)));
     }
 
-    /// C4: accepts names and establishes definitions, serving each before anyone can see that it is established.
+    /// Accepts names and establishes definitions, serving each before anyone can see that it is established.
     async fn settle_definitions(&self) -> Result<(), CommitFailure> {
         loop {
             let (snapshot, mut definitions) = self.definitions();

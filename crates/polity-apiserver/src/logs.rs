@@ -1,4 +1,4 @@
-//! Pod logs, for whoever runs the Pods (B10).
+//! Pod logs, for whoever runs the Pods.
 
 use std::pin::Pin;
 

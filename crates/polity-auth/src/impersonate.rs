@@ -1,4 +1,4 @@
-//! Impersonation (AU5): acting as somebody else, for those who may.
+//! Impersonation: acting as somebody else, for those who may.
 //!
 //! Kubernetes knows two ways to be allowed. The old one is the verb `impersonate` on the users, groups
 //! and so on that are asked for. The constrained one, since 1.36, is the pair `impersonate:{mode}` on

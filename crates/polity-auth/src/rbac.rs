@@ -1,4 +1,4 @@
-//! Role-based access control (AU7): an index of roles and bindings that answers who may do what.
+//! Role-based access control: an index of roles and bindings that answers who may do what.
 
 mod aggregate;
 mod escalation;

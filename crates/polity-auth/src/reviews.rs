@@ -1,4 +1,4 @@
-//! Questions about users and permissions (AU8): objects that are answered on POST and never stored.
+//! Questions about users and permissions: objects that are answered on POST and never stored.
 
 mod access;
 

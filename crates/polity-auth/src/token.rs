@@ -1,4 +1,4 @@
-//! Service-account tokens (AU4): what they say, signing them, and finding out whose they are.
+//! Service-account tokens: what they say, signing them, and finding out whose they are.
 //!
 //! A token is worth something only where its issuer and key are known, so the tokens of one cluster
 //! mean nothing to another.

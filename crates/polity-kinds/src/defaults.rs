@@ -18,7 +18,7 @@ use super::wire::{self, FieldType, Message, MessageId, Presence};
 
 type Object = Map<String, Value>;
 
-/// Normalises `object` and fills in its defaults (B4, AD6, NS2), as decoding on a real server does.
+/// Normalises `object` and fills in its defaults, as decoding on a real server does.
 ///
 /// Runs on every decode: of a request, after a patch, after a webhook. What happens only on create is
 /// the business of a server.

@@ -1,5 +1,5 @@
 //! Decodes protobuf request bodies of built-in kinds into JSON objects, driven by the table of Go types
-//! (N9 to N11).
+//! .
 //!
 //! Answers are never protobuf. Input is hostile: every length is checked against what is left, nesting is
 //! bounded, and the depth-first walk allocates no more than a small multiple of the body.

@@ -145,7 +145,7 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).about(resource, "")
     }
 
-    /// U7: a path below a known group that leads to no resource.
+    /// A path below a known group that leads to no resource.
     pub fn no_such_resource() -> Self {
         Self::bare(
             StatusCode::NOT_FOUND,
@@ -154,7 +154,7 @@ impl ApiError {
         )
     }
 
-    /// U8: a built-in resource that does not know the method.
+    /// A built-in resource that does not know the method.
     pub fn no_such_method() -> Self {
         Self::bare(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -163,7 +163,7 @@ impl ApiError {
         )
     }
 
-    /// P3: a JSON patch that does not fit its object.
+    /// A JSON patch that does not fit its object.
     pub fn rejected() -> Self {
         Self::bare(
             StatusCode::UNPROCESSABLE_ENTITY,

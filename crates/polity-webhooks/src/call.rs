@@ -1,4 +1,4 @@
-//! Calls a webhook: HTTPS, verified, pooled, within one deadline (AD8, AD8a).
+//! Calls a webhook: HTTPS, verified, pooled, within one deadline.
 
 mod connect;
 mod response;
@@ -122,7 +122,7 @@ impl Client {
         answered.map_err(|why| format!("failed to call webhook: {why}"))
     }
 
-    /// Asks again for as long as the webhook says when to (AD8a).
+    /// Asks again for as long as the webhook says when to.
     async fn post_until_final(
         &self,
         host: &dyn Host,
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ad8_targets_are_named_as_the_server_names_them() {
+    fn targets_are_named_as_the_server_names_them() {
         let cases = [
             (
                 json!({"url": "https://h.example/p?"}),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn ad8a_only_busy_answers_that_say_when_are_retried() {
+    fn only_busy_answers_that_say_when_are_retried() {
         let with = |text: &str| HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
         let second = Some(Duration::from_secs(1));
         assert_eq!(

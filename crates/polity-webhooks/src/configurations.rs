@@ -187,7 +187,7 @@ fn conditions(json: &Value) -> Vec<Condition> {
 /// At most so many match conditions may stand in one webhook.
 const MAX_CONDITIONS: usize = 64;
 
-/// AD7: what is wrong with the match conditions of a configuration object.
+/// What is wrong with the match conditions of a configuration object.
 pub fn validate_match_conditions(object: &Value) -> Vec<FieldError> {
     let environment = Environment::match_conditions();
     let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! The AdmissionReview: what a webhook is sent (AD9) and what it may answer (AD10).
+//! The AdmissionReview: what a webhook is sent and what it may answer.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -422,7 +422,7 @@ fn illegal_base64(error: &base64::DecodeError) -> String {
     format!("illegal base64 data at input byte {position}")
 }
 
-/// AD12: the answer to a request that a webhook refused.
+/// The answer to a request that a webhook refused.
 pub(super) fn refusal(webhook: &str, status: Option<ResponseStatus>) -> ApiError {
     let status = status.unwrap_or_default();
     let denied = format!("admission webhook {webhook:?} denied the request");

@@ -1,4 +1,4 @@
-//! C6: a definition that is deleted takes its objects along, and goes when the last is gone.
+//! A definition that is deleted takes its objects along, and goes when the last is gone.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! EV1: Events vanish an hour after their last write.
+//! Events vanish an hour after their last write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Namespaces: a deleted one is emptied, Pods first, and goes when it is empty (NS5, NS6); a new one gets
-//! its service account (NS8).
+//! Namespaces: a deleted one is emptied, Pods first, and goes when it is empty; a new one gets
+//! its service account.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ async fn finish(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(),
     .await
 }
 
-/// NS6: the status tells why it takes so long.
+/// The status tells why it takes so long.
 async fn report(
     cluster: &Arc<Cluster>,
     actor: &Actor,

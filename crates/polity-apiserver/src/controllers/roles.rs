@@ -1,4 +1,4 @@
-//! Keeps the rules of aggregating ClusterRoles (AU7).
+//! Keeps the rules of aggregating ClusterRoles.
 
 use std::sync::Arc;
 

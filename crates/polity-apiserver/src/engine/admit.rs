@@ -1,4 +1,4 @@
-//! The engine's side of the admission chain (AD1): what the webhooks are shown and what comes back.
+//! The engine's side of the admission chain: what the webhooks are shown and what comes back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -115,7 +115,7 @@ async fn eviction(mut context: Context<'_>) -> Result<Response<Body>, ApiError> 
     Ok(respond::value(StatusCode::CREATED, &success, pretty))
 }
 
-/// B10: logs of Pods that somebody here runs.
+/// Logs of Pods that somebody here runs.
 fn log(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
     context.call.live()?;
     let options = log_options(&context.incoming.query)?;

@@ -25,12 +25,12 @@ pub struct CustomDef {
     pub storage_schema: Arc<Schema>,
     pub scale: Option<ScalePaths>,
     pub table: CustomTable,
-    /// F7: said on every request to a deprecated version.
+    /// Said on every request to a deprecated version.
     pub deprecation_warning: Option<String>,
     /// The schema and its rules.
     pub compiled: Arc<Compiled>,
     pub terminating: bool,
-    /// Objects older than this may lack newer defaults or hold pruned fields (C8).
+    /// Objects older than this may lack newer defaults or hold pruned fields.
     pub schema_since: Revision,
     /// What this was made from.
     pub source: DefinitionDigest,
@@ -63,7 +63,7 @@ impl CustomDef {
         revision >= self.schema_since
     }
 
-    /// C11, C15, C16: the schema, then its rules unless the schema found what makes them meaningless.
+    /// The schema, then its rules unless the schema found what makes them meaningless.
     pub fn validate(
         &self,
         schema: &Schema,

@@ -1,4 +1,4 @@
-//! How objects of a kind are stored, and how they look when read (C8, C19, B9).
+//! How objects of a kind are stored, and how they look when read.
 
 use polity_merge::schema;
 use serde_json::{Value, json};

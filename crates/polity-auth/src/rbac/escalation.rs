@@ -1,4 +1,4 @@
-//! Nobody gives away what they do not hold (AU7): the check before a role or binding is written.
+//! Nobody gives away what they do not hold: the check before a role or binding is written.
 
 use serde_json::Value;
 

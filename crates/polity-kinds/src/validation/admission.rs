@@ -1,4 +1,4 @@
-//! Webhook configurations (AD7) and admission policies.
+//! Webhook configurations and admission policies.
 
 use std::collections::HashSet;
 

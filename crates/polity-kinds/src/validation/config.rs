@@ -132,7 +132,7 @@ fn keeps_immutable(new: &Value, old: Option<&Value>, fields: &[&str], errors: &m
     }
 }
 
-/// EV1, for an Event as core/v1 names its fields; `reporter` is the name of the field for who reports it.
+/// Checks an Event whose fields are named as in core/v1; `reporter` is the name of the field for who reports it.
 pub(super) fn event(event: &Value, reporter: &str, errors: &mut Errors) {
     let namespace = at(event, "metadata.namespace").as_str().unwrap_or_default();
     let involved = at(event, "involvedObject.namespace")

@@ -1,4 +1,4 @@
-//! What stands in the way of an apply, in the server's words (S8).
+//! What stands in the way of an apply, in the server's words.
 
 use std::collections::BTreeMap;
 

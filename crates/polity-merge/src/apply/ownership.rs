@@ -1,4 +1,4 @@
-//! How ownership moves when an object changes (S4, S5, S12).
+//! How ownership moves when an object changes.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use super::managers::{Id, Managed, Managers};
 use crate::fields::FieldSet;
 use crate::typed::{self, Comparison, Emptied, Type};
 
-/// What the server itself keeps up to date; nobody owns it (S11).
+/// What the server itself keeps up to date; nobody owns it.
 static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of_paths(&[
         "apiVersion",

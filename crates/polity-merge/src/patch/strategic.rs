@@ -1,4 +1,4 @@
-//! Strategic merge patch (P5, P6): a merge patch that knows which lists are merged, and by which key.
+//! Strategic merge patch: a merge patch that knows which lists are merged, and by which key.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Defaulting (C10): missing fields get a copy of their default, nulls that may not stay go.
+//! Defaulting: missing fields get a copy of their default, nulls that may not stay go.
 
 use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Objects inside objects (C22): an embedded resource has an apiVersion, a kind and well-formed metadata.
+//! Objects inside objects: an embedded resource has an apiVersion, a kind and well-formed metadata.
 
 use polity_core::field::MAX_ERRORS;
 use polity_core::{FieldError, FieldPath, name};

@@ -1,4 +1,4 @@
-//! The rules for OpenAPI keywords in a custom resource's schema: what is supported (C7), and lists and maps (C14).
+//! The rules for OpenAPI keywords in a custom resource's schema: what is supported, and lists and maps.
 
 use std::collections::BTreeSet;
 

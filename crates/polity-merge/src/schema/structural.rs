@@ -1,4 +1,4 @@
-//! The structural rules (C7): types outside the logical junctors, value checks inside them.
+//! The structural rules: types outside the logical junctors, value checks inside them.
 
 use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Validation of values (C11), with ratcheting on update (C16).
+//! Validation of values, with ratcheting on update.
 //!
 //! The checks, their order and their words follow the real server, including which branch of a failed `anyOf`
 //! is reported: the one in which most checks passed.

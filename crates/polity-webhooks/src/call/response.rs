@@ -65,7 +65,7 @@ mod tests {
 
     /// Each was read off a 1.37 server.
     #[test]
-    fn ad10_error_answers_read_as_client_go_reads_them() {
+    fn error_answers_read_as_client_go_reads_them() {
         let json = "application/json";
         let status =
             br#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"custom msg"}"#;

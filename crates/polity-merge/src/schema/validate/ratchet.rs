@@ -1,4 +1,4 @@
-//! Ratcheting (C16): matching up a new value with the stored one.
+//! Ratcheting: matching up a new value with the stored one.
 
 use std::collections::HashMap;
 use std::fmt::Write;
