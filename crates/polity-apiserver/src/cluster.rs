@@ -402,7 +402,7 @@ impl Cluster {
             };
             match self.store.commit(write).await {
                 Ok(stored) => self.signals.committed(self, &stored, false),
-                // Somebody else changed it: look again.
+                // Another writer changed it: read again and retry.
                 Err(CommitError::Changed { .. } | CommitError::Missing { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -473,7 +473,7 @@ impl Cluster {
                 Err(error) => warn!(
                     cluster = self.name,
                     error = &error as &dyn std::error::Error,
-                    "definition left out"
+                    "definition cannot be served"
                 ),
             }
         }

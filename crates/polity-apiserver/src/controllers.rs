@@ -20,7 +20,7 @@ use crate::engine::{Call, Warnings};
 use crate::served::ServedResource;
 use polity_auth::UserInfo;
 
-/// A controller as the caller of the engine: its user, and warnings nobody reads.
+/// A controller as the caller of the engine: its user, and the warnings, which are dropped.
 #[derive(Debug)]
 pub struct Actor {
     user: UserInfo,

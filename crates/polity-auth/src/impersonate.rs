@@ -1,4 +1,4 @@
-//! Impersonation: acting as somebody else, for those who may.
+//! Impersonation: acting as another user, if RBAC allows it.
 //!
 //! Kubernetes knows two ways to be allowed. The old one is the verb `impersonate` on the users, groups
 //! and so on that are asked for. The constrained one, since 1.36, is the pair `impersonate:{mode}` on
@@ -256,7 +256,7 @@ impl Check<'_> {
             };
         }
         match (self.mode, node_name(username)) {
-            // Whoever may be the node they run on may be it on any node.
+            // A user who may impersonate the node it runs on may do so on any node.
             (Mode::AssociatedNode, _) => Target {
                 group,
                 resource: "nodes",

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde_json::{Number, Value};
 
-/// Filters inside filters are legal, but nobody needs many.
+/// Filters may be nested, up to this depth.
 const MAX_FILTER_DEPTH: usize = 4;
 /// A path is a few names long.
 const MAX_LENGTH: usize = 4096;

@@ -109,7 +109,7 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<Value, ApplyError> {
     let mut managers =
         Managers::decode(managed_fields(live)).map_err(ApplyError::LiveManagedFields)?;
     if managers.is_empty() && input.live.is_some() {
-        // Whoever wrote the object so far was not recorded; their fields must not look unowned.
+        // Earlier writers were not recorded; their fields must not look unowned.
         let id = Id::update("before-first-apply", input.subresource, input.api_version);
         let write = Write {
             id,

@@ -72,7 +72,7 @@ impl Attributes<'_> {
         self.resource.group.is_empty() && self.resource.resource == "namespaces"
     }
 
-    /// Never shown to webhooks, so that they cannot lock anybody out.
+    /// Whether webhooks never see the request, so that a broken webhook can always be repaired.
     fn is_exempt(&self) -> bool {
         match self.kind.group.as_str() {
             "admissionregistration.k8s.io" => matches!(
@@ -133,7 +133,7 @@ pub trait Host: Send + Sync {
     fn authorizer(&self, user: &UserInfo) -> Arc<dyn polity_cel::Authorizer>;
 }
 
-/// What webhooks had to say beside their verdicts. Holds for refused requests too.
+/// Warnings and audit annotations of webhooks, also of refused requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notes {
     /// To be sent as Warning headers.

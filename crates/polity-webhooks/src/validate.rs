@@ -107,7 +107,7 @@ impl CallFailure {
                     tracing::warn!(
                         webhook = webhook.name,
                         error = why,
-                        "webhook failed, going on without it"
+                        "webhook failed, continuing without it"
                     );
                     return Ok(());
                 }

@@ -66,7 +66,7 @@ enum Owner {
     Waiting,
     /// Not there.
     Absent,
-    /// Of a kind nobody serves here: left alone.
+    /// Of a kind that is not served: the reference is ignored.
     Unknown,
 }
 
@@ -158,7 +158,7 @@ impl Collector {
         let mut failed = BTreeSet::new();
         for key in work {
             if let Err(error) = self.look_at(&key).await {
-                warn!(cluster = self.cluster.name(), %key, error = &error as &dyn std::error::Error, "garbage not collected yet");
+                warn!(cluster = self.cluster.name(), %key, error = &error as &dyn std::error::Error, "garbage collection failed, retrying");
                 failed.insert(key);
             }
         }

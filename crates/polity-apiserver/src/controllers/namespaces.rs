@@ -41,7 +41,7 @@ pub async fn run(cluster: Arc<Cluster>) {
                 cluster = cluster.name(),
                 namespace = name,
                 error = &error as &dyn std::error::Error,
-                "namespace not settled yet"
+                "namespace reconcile failed, retrying"
             );
             let (cluster, name) = (cluster.clone(), name);
             tokio::spawn(async move {

@@ -148,7 +148,7 @@ impl Call<'_> {
         let document = self.apply_document(body, options)?;
         let first = self.apply_once(&document, options).await;
         match first {
-            // Somebody else created it in between: then there is something to merge into.
+            // Another writer created it in between: merge into that object.
             Err(error) if error.reason == "AlreadyExists" => {
                 self.apply_once(&document, options).await
             }

@@ -112,7 +112,7 @@ pub fn validate(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Vec<Fi
     }
 }
 
-/// Nobody grants what they do not hold.
+/// Refuses roles and bindings that grant more than the user holds.
 pub fn authorize_write(
     call: &Call<'_>,
     object: &Value,
@@ -159,7 +159,7 @@ pub fn may_delete(call: &Call<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Only Pods that run somewhere have time to say goodbye.
+/// The grace period in seconds: only Pods that are assigned to a node have one.
 pub fn grace_seconds(def: &ServedResource, live: &Value, asked: Option<i64>) -> i64 {
     if !is(def, "", "Pod") {
         return 0;

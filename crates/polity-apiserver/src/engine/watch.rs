@@ -137,7 +137,7 @@ impl Stream {
                 return None;
             };
             let turn = tokio::select! {
-                // Events first: whoever watches a kind that goes away hears of every object's end.
+                // Events first: a watcher of a kind that is removed sees the deletion of every object.
                 biased;
                 event = watch.next() => match event {
                     Ok(event) => Turn::Event(event),

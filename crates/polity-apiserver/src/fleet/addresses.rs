@@ -20,7 +20,7 @@ const ELSEWHERE: [(IpAddr, IpAddr); 2] = [
     ),
 ];
 
-/// Where clients of this machine reach a listener: nobody can connect to "all addresses".
+/// The address at which clients on this machine reach a listener: "all addresses" is none to connect to.
 pub(super) fn reached_at(listener: SocketAddr) -> SocketAddr {
     let ip = match listener.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -312,7 +312,7 @@ impl Context<'_> {
         let options = self.delete_options().await?;
         let deleted = self.call.delete(&options).await?;
         let code = deleted.code(&options);
-        // Gone, and not one of the kinds that say goodbye with the object.
+        // The object is gone, and its kind answers a deletion with a Status instead of the object.
         if deleted.gone && !self.call.def.flags.delete_returns_object {
             return Ok(respond::value(code, &self.success(&deleted), pretty));
         }

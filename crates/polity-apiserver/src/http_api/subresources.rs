@@ -115,7 +115,7 @@ async fn eviction(mut context: Context<'_>) -> Result<Response<Body>, ApiError> 
     Ok(respond::value(StatusCode::CREATED, &success, pretty))
 }
 
-/// Logs of Pods that somebody here runs.
+/// Streams the log of a Pod, if a runtime in this process runs it.
 fn log(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
     context.call.live()?;
     let options = log_options(&context.incoming.query)?;

@@ -60,10 +60,10 @@ impl Pool {
 /// Why there is no answer, in the words of Go.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    /// Nobody takes connections there.
+    /// The connection was refused.
     #[error("{0}")]
     NotReached(String),
-    /// Somebody does, and may have seen the request.
+    /// The connection was made, so the endpoint may have received the request.
     #[error("{0}")]
     Failed(String),
 }
@@ -112,7 +112,7 @@ fn error_text(error: &(dyn Error + 'static)) -> String {
 /// Why there is no connection, in the words of Go.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
-    /// Nobody is there, or they went away before they said who they are.
+    /// The connection was refused, or closed before the TLS handshake ended.
     #[error("{0}")]
     NotReached(String),
     #[error("{0}")]

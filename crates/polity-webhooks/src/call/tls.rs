@@ -66,7 +66,7 @@ fn roots_of(bundle: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Read once; a machine without the file trusts nobody.
+/// Read once; a machine without the file trusts no authority.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let load = || {
