@@ -211,7 +211,7 @@ impl Cluster {
         }
     }
 
-    /// From now on `/readyz` says so.
+    /// Marks the cluster as ready, which `/readyz` reports.
     pub fn mark_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
@@ -344,7 +344,7 @@ impl Cluster {
         self.roles.store(Arc::new(Roles::from_objects(&objects)));
     }
 
-    /// One role or binding changed; what counts is what the store says now.
+    /// Reads one changed role or binding from the store again.
     fn refresh_role(&self, changed: &Stored) {
         let snapshot = self.store.current();
         let (object, present) = snapshot

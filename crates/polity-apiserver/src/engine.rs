@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The value of a stored object in the version this call speaks, as a read would show it.
+    /// The value of a stored object in the version of this call, as a read returns it.
     pub fn value(&self, stored: &Stored) -> Value {
         self.def.read(stored)
     }

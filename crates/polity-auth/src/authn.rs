@@ -65,7 +65,7 @@ impl Authenticator {
         &self.issuer
     }
 
-    /// The user of a request, or 401. A certificate goes before a token; a wrong token is refused even
+    /// The user of a request, or 401. A certificate takes precedence over a token; a wrong token is refused even
     /// where none is needed.
     pub fn authenticate(
         &self,

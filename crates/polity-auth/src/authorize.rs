@@ -1,4 +1,4 @@
-//! The authorizer: roles, the group that may do everything, and the words of a refusal.
+//! The authorizer: roles, the group that may do everything, and the messages of a refusal.
 
 use crate::rbac::{RoleError, Roles, Rule};
 use crate::{AUTHENTICATED, Attributes, MASTERS, UserInfo};
@@ -14,12 +14,12 @@ pub enum AuthorizationMode {
     AlwaysAllow,
 }
 
-/// What an authorizer says.
+/// The decision of an authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes, and by what; the reason is empty where there is nothing to say.
+    /// Allowed, with the rule that allows it; the reason may be empty.
     Allow { reason: String },
-    /// Nothing allows it, which refuses the request. The reason tells what could not be resolved.
+    /// Nothing allows it, which refuses the request. The reason names what could not be resolved.
     NoOpinion { reason: String },
 }
 

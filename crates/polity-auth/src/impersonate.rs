@@ -3,7 +3,7 @@
 //! Kubernetes knows two ways to be allowed. The old one is the verb `impersonate` on the users, groups
 //! and so on that are asked for. The constrained one, since 1.36, is the pair `impersonate:{mode}` on
 //! whom and `impersonate-on:{mode}:{verb}` on the request itself. The first way that works is taken; a
-//! refusal tells of the first that was tried.
+//! refusal names the first that was tried.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME_EXTRA: &str = "authentication.kubernetes.io/node-name";
 const GROUP: &str = "authentication.k8s.io";
 
-/// Whom a request asks to be taken for, as its headers say it.
+/// The user that a request asks to act as, from its headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impersonation {
     wanted: UserInfo,

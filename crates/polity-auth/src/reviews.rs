@@ -133,7 +133,7 @@ fn token(body: &Value, context: &ReviewContext<'_>) -> Result<Value, ApiError> {
     ))
 }
 
-/// A token is first taken for a static one, then for a service account's; both refusals are told.
+/// A token is first taken for a static one, then for a service account's; both errors are reported.
 fn refused(error: &TokenError) -> String {
     match error {
         TokenError::Unrecognized => error.to_string(),

@@ -1,4 +1,4 @@
-//! Whether a JSON object fits its Go type, told in the words of Go's decoder.
+//! Whether a JSON object fits its Go type, with the messages of Go's decoder.
 //!
 //! `null` fits everywhere, as it does in Go. Unknown fields are not checked here.
 

@@ -70,7 +70,7 @@ fn default_message(id: MessageId, object: &mut Object) {
     }
 }
 
-/// Whether a value only stands there because the field is always present.
+/// Whether a value is the zero value of a field that is always present.
 fn is_unset(message: &Message, field: &str, given: &Value) -> bool {
     let always = message
         .fields

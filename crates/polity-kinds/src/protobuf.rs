@@ -310,7 +310,7 @@ fn text<'a>(bytes: &'a [u8], field: &'static str) -> Result<&'a str, ProtobufErr
     std::str::from_utf8(bytes).map_err(|_| ProtobufError::Text { field })
 }
 
-/// One value as it stands on the wire.
+/// One value in its wire form.
 #[derive(Clone, Copy)]
 enum Wire<'a> {
     Varint(u64),

@@ -44,7 +44,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// The resource an error speaks of: `deployments.apps`, or `configmaps` in the core group.
+/// The resource that an error names: `deployments.apps`, or `configmaps` in the core group.
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceName<'a> {
     pub group: &'a str,
@@ -172,7 +172,7 @@ impl ApiError {
         )
     }
 
-    /// An answer that says nothing about the resource: its `details` are there and empty.
+    /// An error without information about the resource: its `details` are present and empty.
     pub fn bare(code: StatusCode, reason: &str, message: impl Into<String>) -> Self {
         Self::new(code, reason, message).with_details(Details::default())
     }

@@ -1,4 +1,4 @@
-//! Validation of built-in objects, with the words of a real server.
+//! Validation of built-in objects, with the messages of a real server.
 //!
 //! Checks on single fields are data, applied by type wherever the type occurs. What relates fields to
 //! each other, or the new object to the stored one, is code. Metadata and CEL expressions are checked by

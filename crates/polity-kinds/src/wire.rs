@@ -39,7 +39,7 @@ pub enum Presence {
     Always,
     /// Unless it is zero or empty.
     NonZero,
-    /// Its own fields stand in the parent.
+    /// Its fields are inlined in the parent.
     Inline,
 }
 

@@ -69,7 +69,7 @@ pub enum ApplyError {
     /// Other managers own what would change.
     #[error("{}", conflict_message(.0))]
     Conflicts(Vec<Conflict>),
-    /// The body says who owns what, which is not for it to say: a bad request.
+    /// The body contains managedFields, which an apply must not: a bad request.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsInBody,
     /// The body or the live object does not fit the schema.

@@ -122,7 +122,7 @@ impl Client {
         answered.map_err(|why| format!("failed to call webhook: {why}"))
     }
 
-    /// Asks again for as long as the webhook says when to.
+    /// Retries while the webhook answers with Retry-After.
     async fn post_until_final(
         &self,
         host: &dyn Host,
@@ -308,7 +308,7 @@ impl Target {
     }
 
     /// Where to connect to, in this order. A Service is asked anew every time; the first of its endpoints is taken
-    /// at random, the others stand by.
+    /// at random, the others are spare.
     fn authorities(&self, host: &dyn Host) -> Result<Vec<String>, String> {
         match self {
             Self::Url { authority, .. } => Ok(vec![authority.clone()]),

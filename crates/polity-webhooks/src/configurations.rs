@@ -184,7 +184,7 @@ fn conditions(json: &Value) -> Vec<Condition> {
         .collect()
 }
 
-/// At most so many match conditions may stand in one webhook.
+/// The largest number of match conditions of a webhook.
 const MAX_CONDITIONS: usize = 64;
 
 /// What is wrong with the match conditions of a configuration object.

@@ -17,7 +17,7 @@ use super::{Attributes, Notes};
 use polity_auth::UserInfo;
 use polity_kinds::status::{ApiError, Details};
 
-/// The review versions we speak.
+/// The supported versions of AdmissionReview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewVersion {
     V1,
@@ -253,7 +253,7 @@ pub(super) struct Patch {
     pub(super) kind: String,
 }
 
-/// The `status` of an answer.
+/// The `status` of a response.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponseStatus {
@@ -287,7 +287,7 @@ struct WebhookResponse {
     warnings: Option<Vec<String>>,
 }
 
-/// Reads a webhook's answer, or says why it is none.
+/// Reads the response of a webhook, or returns why it is invalid.
 pub(super) fn read_answer(
     body: &[u8],
     version: ReviewVersion,

@@ -92,7 +92,7 @@ fn relevant<'a>(
 pub(super) enum CallFailure {
     /// It could not be asked or did not answer properly; the failure policy decides.
     Call(String),
-    /// It said no, or the request fails whatever the policy says.
+    /// The webhook denied the request, or the request fails under every failure policy.
     Refused(ApiError),
 }
 

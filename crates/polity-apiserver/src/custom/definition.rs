@@ -141,7 +141,7 @@ pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<F
     errors.into_vec()
 }
 
-/// The name says what is defined.
+/// The name is `{plural}.{group}`.
 fn validate_name(crd: &Value, errors: &mut FieldErrors) {
     let expected = format!(
         "{}.{}",

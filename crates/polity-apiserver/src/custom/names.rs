@@ -109,7 +109,7 @@ pub fn record(live: &Value, next: &mut Value, now: Timestamp) {
     });
 }
 
-/// What the status should say; `None` when it says so already.
+/// The status that the definition should have; `None` if it has it already.
 pub fn accept(crd: &Value, taken: &Taken, now: Timestamp) -> Option<Value> {
     let mut next = crd.clone();
     let (names, conflict) = taken.judge(crd);

@@ -26,7 +26,7 @@ pub enum Propagation {
     Foreground,
 }
 
-/// What a DELETE says in its body or query.
+/// The options of a DELETE, from its body or query.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
@@ -313,7 +313,7 @@ impl Call<'_> {
         (next, false)
     }
 
-    /// When an object goes, and for how long it has been asked to take.
+    /// Sets the deletion timestamp and the grace period of an object.
     fn mark_deleted(&self, live: &Value, next: &mut Value, grace: i64) {
         let at = self
             .now

@@ -158,7 +158,7 @@ fn expired(error: &HistoryError, wanted: Revision) -> ApiError {
     }
 }
 
-/// The answer to an expired token holds one that goes on from the same key in the newest snapshot.
+/// The response to an expired token contains a token that continues from the same key in the newest snapshot.
 fn expired_token(error: &HistoryError, token: &Token) -> ApiError {
     match error {
         HistoryError::Future { .. } => ApiError::bad_request(

@@ -1,4 +1,4 @@
-//! What every write goes through before it is stored: type, place, unknown fields, defaults,
+//! What every write passes before it is stored: type, namespace and name, unknown fields, defaults,
 //! system metadata, generation, status separation, validation.
 
 use polity_core::field::{FieldError, FieldErrors, FieldPath};
@@ -427,7 +427,7 @@ impl Call<'_> {
     }
 }
 
-/// The objection to what a patch made of the object, which speaks of no kind and no name.
+/// The error about the result of a patch, which names neither kind nor object.
 pub fn invalid_patch(object: &Value, why: &str) -> ApiError {
     let shown = Value::String(object.to_string());
     ApiError::invalid(

@@ -1,6 +1,6 @@
 //! What a few kinds truly do differently, in one place.
 //!
-//! Everything else about a kind stands in the table of kinds.
+//! Everything else about a kind is in `polity-kinds`.
 
 use std::net::Ipv4Addr;
 
@@ -196,7 +196,7 @@ pub fn shows_grace(def: &ServedResource) -> bool {
     !is_namespace(def) && !is_crd(def)
 }
 
-/// Whether even an object that goes at once is shown as one that is being deleted.
+/// Whether an object that is removed at once is still returned with a deletion timestamp.
 pub fn says_goodbye(def: &ServedResource) -> bool {
     is(def, "", "Pod")
 }

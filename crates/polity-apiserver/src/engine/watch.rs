@@ -21,7 +21,7 @@ use crate::request::query::ListOptions;
 use crate::served::ServedResource;
 use polity_kinds::status::ApiError;
 
-/// How often a quiet stream says how far it has come.
+/// How often a watch without events sends a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// The last bookmark comes this long before the end.
 const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);

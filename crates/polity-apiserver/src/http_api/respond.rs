@@ -98,7 +98,7 @@ pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
     }
 }
 
-/// A plain text that says so.
+/// A plain text 404.
 pub fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
@@ -158,7 +158,7 @@ fn shown(warnings: &Findings) -> Vec<String> {
     shown
 }
 
-/// A quoted string of HTTP; what cannot stand in a header is left out.
+/// A quoted string of HTTP, without the characters that a header cannot contain.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! `metadata`: reading it, filling it in, and what may stand in it (docs/spec/apiserver.md#6-object-metadata).
+//! `metadata`: reading it, filling it in, and validating it (docs/spec/apiserver.md#6-object-metadata).
 
 use std::collections::HashSet;
 
@@ -117,7 +117,7 @@ pub fn generate_name(prefix: &str, random: u64) -> String {
     name
 }
 
-/// What may stand in labels, annotations, finalizers and owner references.
+/// Validates labels, annotations, finalizers and owner references.
 pub fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     let field = FieldPath::of("metadata");
     let mut errors = FieldErrors::default();
@@ -209,7 +209,7 @@ pub fn validate_plain_finalizers(object: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// What a custom resource is told instead, about finalizers it did not have before.
+/// The warnings that a custom resource gets instead, about finalizers that it did not have before.
 pub fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let before: HashSet<&str> = old.map(finalizers).into_iter().flatten().collect();
     let plain = finalizers(object)

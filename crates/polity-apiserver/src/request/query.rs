@@ -29,7 +29,7 @@ impl Query {
             .map_or("", String::as_str)
     }
 
-    /// Whether the parameter stands in the query, with or without a value.
+    /// Whether the query has the parameter, with or without a value.
     pub fn has(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
@@ -253,7 +253,7 @@ impl WriteOptions {
         }
     }
 
-    /// Reads and checks the parameters; `kind` is the options object errors speak of.
+    /// Reads and checks the parameters; `kind` is the options object that errors name.
     pub fn from_query(query: &Query, kind: &str) -> Result<Self, ApiError> {
         let mut errors = Vec::new();
         let dry_run = check_dry_run(query.all("dryRun"), &mut errors);

@@ -1,4 +1,4 @@
-//! What appears in an object that said nothing about it.
+//! The defaults of fields that an object leaves out.
 
 use serde_json::json;
 

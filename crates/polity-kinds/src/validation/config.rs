@@ -86,7 +86,7 @@ pub(super) fn secret(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     keeps_immutable(new, old, &["data"], errors);
 }
 
-/// Registry credentials are JSON objects; what is wrong with them is told without showing them.
+/// Registry credentials are JSON objects; errors about them do not contain them.
 fn docker_config(secret: &Value, key: &str, path: &FieldPath, errors: &mut Errors) {
     if at(secret, "type").as_str()
         != Some(&format!("kubernetes.io/{}", key.trim_start_matches('.')))

@@ -87,7 +87,7 @@ pub(super) fn check(schema: &Schema) -> Vec<FieldError> {
     errors.into_vec()
 }
 
-/// Inside apiVersion, kind and metadata a default is judged as part of the object it would complete.
+/// Inside apiVersion, kind and metadata a default is validated as part of the object it would complete.
 #[derive(Clone)]
 struct InsideMetadata<'a> {
     resource: &'a Schema,

@@ -57,7 +57,7 @@ impl Pool {
     }
 }
 
-/// Why there is no answer, in the words of Go.
+/// Why there is no response, with the messages of Go.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
     /// The connection was refused.
@@ -109,7 +109,7 @@ fn error_text(error: &(dyn Error + 'static)) -> String {
     last
 }
 
-/// Why there is no connection, in the words of Go.
+/// Why there is no connection, with the messages of Go.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
     /// The connection was refused, or closed before the TLS handshake ended.
@@ -194,7 +194,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
     Err(ConnectError::NotReached(failure))
 }
 
-/// A connection that tells the pool whether it speaks HTTP/2.
+/// A connection that reports to the pool whether it uses HTTP/2.
 struct TlsConnection(TokioIo<TlsStream<TcpStream>>);
 
 impl Connection for TlsConnection {

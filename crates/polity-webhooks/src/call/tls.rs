@@ -198,7 +198,7 @@ impl ServerCertVerifier for NobodyTrusted {
     }
 }
 
-/// A TLS failure in the words of Go, as far as people know these by heart.
+/// A TLS failure with the message of Go, for the usual ones.
 pub(super) fn text(error: &std::io::Error, server_name: &str) -> String {
     let Some(tls) = error
         .get_ref()
