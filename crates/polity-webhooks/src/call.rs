@@ -160,8 +160,8 @@ impl Client {
         for authority in self.0.target.authorities(host)? {
             let request = self.request(&authority, path_and_query, body.clone())?;
             match pool.send(request).await {
-                // An endpoint that has just died has not seen the review, so another one may be tried. A kernel that proxies
-                // the connections of a real server does the same.
+                // An endpoint that has just died has not seen the review, so another one may be tried. A kernel that
+                // proxies the connections of a real server does the same.
                 Err(SendError::NotReached(why)) => failure = why,
                 other => return other.map_err(|error| error.to_string()),
             }

@@ -1,4 +1,5 @@
-//! Delete and deletecollection: finalizers, grace, propagation (docs/spec/apiserver.md#13-deletion-and-garbage-collection).
+//! Delete and deletecollection: finalizers, grace, propagation
+//! (docs/spec/apiserver.md#13-deletion-and-garbage-collection).
 
 use http::StatusCode;
 use jiff::SignedDuration;

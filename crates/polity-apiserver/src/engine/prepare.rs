@@ -197,8 +197,8 @@ impl Call<'_> {
         }
     }
 
-    /// Built-ins are typed: a string where a number belongs is no object of the kind (400). A `null` fits everywhere, as it
-    /// does for Go: clients send `creationTimestamp: null`.
+    /// Built-ins are typed: a string where a number belongs is no object of the kind (400). A `null` fits everywhere,
+    /// as it does for Go: clients send `creationTimestamp: null`.
     pub fn check_types(&self, object: &Value) -> Result<(), ApiError> {
         if self.def.is_custom() {
             return Ok(());

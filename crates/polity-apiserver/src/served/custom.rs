@@ -53,7 +53,8 @@ impl CustomDef {
         self.source == before.source
     }
 
-    /// Whether objects are stored by this schema: that of the version they are written in, or of one that looks the same.
+    /// Whether objects are stored by this schema: that of the version they are written in, or of one that looks the
+    /// same.
     pub fn is_stored_by(&self, schema: &Arc<Schema>) -> bool {
         Arc::ptr_eq(&self.storage_schema, schema)
     }

@@ -1,4 +1,5 @@
-//! Many writers at once: who wins, who is told, and that nothing is lost (docs/spec/apiserver.md#7-concurrency-and-errors).
+//! Many writers at once: who wins, who is told, and that nothing is lost
+//! (docs/spec/apiserver.md#7-concurrency-and-errors).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Deletion and garbage collection: policies, finalizers, owners and dependents (docs/spec/apiserver.md#13-deletion-and-garbage-collection).
+//! Deletion and garbage collection: policies, finalizers, owners and dependents
+//! (docs/spec/apiserver.md#13-deletion-and-garbage-collection).
 
 use polity_testing::eventually;
 use serde_json::{Value, json};
