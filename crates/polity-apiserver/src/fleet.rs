@@ -1,5 +1,5 @@
 //! Several clusters in one process, on one listener: the hub at the root, and each cluster behind
-//! `/clusters/{name}` (U14).
+//! `/clusters/{name}`.
 
 mod addresses;
 
@@ -137,7 +137,7 @@ impl Fleet {
         let (shutdown, clusters) = (tasks.shutdown().clone(), self.clusters.clone());
         tasks.spawn_finite("watch closer", async move {
             shutdown.triggered().await;
-            // W15: open watches end, or the drain would wait for them.
+            // Open watches end, or the drain would wait for them.
             for cluster in clusters.values() {
                 cluster.shut_down();
             }
@@ -216,7 +216,7 @@ fn open(
     .map_err(failed)
 }
 
-/// AU2: a fresh certificate under the kept CA.
+/// A fresh certificate under the kept CA.
 fn serving_tls<'a>(
     authority: &Authority,
     address: SocketAddr,

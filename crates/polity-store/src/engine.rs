@@ -20,7 +20,7 @@ pub(crate) struct Transaction {
     pub(crate) floor: Revision,
     /// New versions, encoded.
     pub(crate) put: Vec<(Revision, Vec<u8>)>,
-    /// Versions nobody needs any more.
+    /// Versions that are no longer needed.
     pub(crate) remove: Vec<Revision>,
     /// By bucket, the newest event that was dropped from its history.
     pub(crate) dropped: Vec<(Arc<str>, Revision)>,

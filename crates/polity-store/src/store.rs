@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How many writes may wait for the writer; the next ones wait for a permit. Four full transactions:
-/// one is being written while the others keep the writer busy, and nobody waits longer than that.
+/// one is being written while the others keep the writer busy, and no write waits longer than that.
 const QUEUE: usize = 1024;
 
 /// A revisioned, durable set of objects with its recent past. A clone is another handle on the same

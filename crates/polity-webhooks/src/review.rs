@@ -1,4 +1,4 @@
-//! The AdmissionReview: what a webhook is sent (AD9) and what it may answer (AD10).
+//! The AdmissionReview: what a webhook is sent and what it may answer.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::{Attributes, Notes};
 use polity_auth::UserInfo;
 use polity_kinds::status::{ApiError, Details};
 
-/// The review versions we speak.
+/// The supported versions of AdmissionReview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewVersion {
     V1,
@@ -253,7 +253,7 @@ pub(super) struct Patch {
     pub(super) kind: String,
 }
 
-/// The `status` of an answer.
+/// The `status` of a response.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponseStatus {
@@ -287,7 +287,7 @@ struct WebhookResponse {
     warnings: Option<Vec<String>>,
 }
 
-/// Reads a webhook's answer, or says why it is none.
+/// Reads the response of a webhook, or returns why it is invalid.
 pub(super) fn read_answer(
     body: &[u8],
     version: ReviewVersion,
@@ -422,7 +422,7 @@ fn illegal_base64(error: &base64::DecodeError) -> String {
     format!("illegal base64 data at input byte {position}")
 }
 
-/// AD12: the answer to a request that a webhook refused.
+/// The answer to a request that a webhook refused.
 pub(super) fn refusal(webhook: &str, status: Option<ResponseStatus>) -> ApiError {
     let status = status.unwrap_or_default();
     let denied = format!("admission webhook {webhook:?} denied the request");

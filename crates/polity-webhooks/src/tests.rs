@@ -1,4 +1,4 @@
-//! Real HTTPS webhooks on the loopback, and tables of what matches and what is said.
+//! Real HTTPS webhooks on the loopback, and tables of matches and messages.
 
 mod calls;
 mod chain;

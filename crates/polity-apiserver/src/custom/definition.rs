@@ -1,4 +1,4 @@
-//! CustomResourceDefinition objects: defaults, validation, status as they are written (C1–C3, C5, C7, C10, C15, C18).
+//! CustomResourceDefinition objects: defaults, validation, status as they are written.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::object::meta;
 use crate::served::Compiler;
 use polity_kinds::jsonpath::JsonPath;
 
-/// C2: what a definition leaves out.
+/// What a definition leaves out.
 pub fn apply_defaults(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -68,7 +68,7 @@ pub fn complete_changed(live: &Value, crd: &mut Value) {
     }
 }
 
-/// C6: deletion waits for the objects.
+/// Deletion waits for the objects.
 pub fn deletion_begins(crd: &mut Value, now: Timestamp) {
     let mut finalizers: Vec<String> = meta::finalizers(crd)
         .into_iter()
@@ -141,7 +141,7 @@ pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<F
     errors.into_vec()
 }
 
-/// C1: the name says what is defined.
+/// The name is `{plural}.{group}`.
 fn validate_name(crd: &Value, errors: &mut FieldErrors) {
     let expected = format!(
         "{}.{}",
@@ -187,7 +187,7 @@ fn validate_group_and_scope(crd: &Value, spec: &FieldPath, errors: &mut FieldErr
     }
 }
 
-/// C1: every name is there, and every name is a label.
+/// Every name is there, and every name is a label.
 fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) {
     let names = spec.child("names");
     let fields = [
@@ -248,7 +248,7 @@ fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// C3 and each version's own rules.
+/// Exactly one version is stored, and each version is valid by itself.
 fn validate_versions(crd: &Value, spec: &FieldPath, compiler: &Compiler, errors: &mut FieldErrors) {
     let field = &spec.child("versions");
     let all: Vec<&Value> = versions(crd).collect();
@@ -458,7 +458,6 @@ fn validate_columns(version: &Value, field: &FieldPath, errors: &mut FieldErrors
     }
 }
 
-/// C18
 fn validate_selectable_fields(version: &Value, field: &FieldPath, errors: &mut FieldErrors) {
     let fields = version.get("selectableFields").and_then(Value::as_array);
     let all: Vec<&Value> = fields.into_iter().flatten().collect();
@@ -486,7 +485,7 @@ fn validate_selectable_fields(version: &Value, field: &FieldPath, errors: &mut F
     }
 }
 
-/// C19: only the conversion that changes nothing but the apiVersion.
+/// Only the conversion that changes nothing but the apiVersion.
 fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) {
     let field = spec.child("conversion").child("strategy");
     match text(crd, "/spec/conversion/strategy") {
@@ -505,7 +504,7 @@ fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// C1, C3: what never changes, and what stays as long as it is stored.
+/// What never changes, and what stays as long as it is stored.
 fn validate_change(crd: &Value, live: &Value, errors: &mut FieldErrors) {
     let established = conditions::is_true(live, "Established");
     for (pointer, always) in [

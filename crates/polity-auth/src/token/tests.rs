@@ -107,7 +107,7 @@ fn pod_ref() -> Value {
 }
 
 #[test]
-fn au4_a_token_says_who_and_for_how_long() {
+fn a_token_says_who_and_for_how_long() {
     let issuer = issuer(US);
     let answer = ask(&issuer, &ObjectTable::new(), &json!({"spec": {}})).unwrap();
     assert_eq!(answer["metadata"]["name"], "robot");
@@ -149,7 +149,7 @@ fn au4_a_token_says_who_and_for_how_long() {
 }
 
 #[test]
-fn au4_mistakes_in_the_request() {
+fn mistakes_in_the_request() {
     let issuer = issuer(US);
     for (body, code, expected) in [
         (
@@ -227,7 +227,7 @@ fn au4_mistakes_in_the_request() {
 }
 
 #[test]
-fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
+fn a_bound_token_tells_its_object_and_dies_with_it() {
     let issuer = issuer(US);
     let wanted = [US.to_owned()];
     let objects = ObjectTable::new();
@@ -333,7 +333,7 @@ fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
 }
 
 #[test]
-fn au4_time_and_audience() {
+fn time_and_audience() {
     let issuer = issuer(US);
     let token = token_for(
         &issuer,
@@ -380,7 +380,7 @@ fn au4_time_and_audience() {
 }
 
 #[test]
-fn au4_what_the_kubelet_asks_for_lives_longer_than_it_says() {
+fn what_the_kubelet_asks_for_lives_longer_than_it_says() {
     let issuer = issuer(US);
     let spec = json!({"expirationSeconds": 3607, "boundObjectRef": pod_ref()});
     let answer = ask(&issuer, &ObjectTable::new(), &json!({"spec": spec})).unwrap();

@@ -178,7 +178,7 @@ fn refused(result: Result<(), ApplyError>) -> String {
 }
 
 #[test]
-fn s2_s10_an_apply_creates_and_is_recorded() {
+fn an_apply_creates_and_is_recorded() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"replicas": 1}));
     assert_eq!(scenario.spec(), json!({"replicas": 1}));
@@ -192,7 +192,7 @@ fn s2_s10_an_apply_creates_and_is_recorded() {
 }
 
 #[test]
-fn s4_merging_keeps_what_others_own_and_drops_what_is_no_longer_applied() {
+fn merging_keeps_what_others_own_and_drops_what_is_no_longer_applied() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"replicas": 1, "image": "a", "containers": [{"name": "x", "image": "1"}, {"name": "y"}], "names": ["p", "q"], "data": {"k": "v", "l": "w"}}));
     scenario.apply(
@@ -232,7 +232,7 @@ fn s4_merging_keeps_what_others_own_and_drops_what_is_no_longer_applied() {
 }
 
 #[test]
-fn s4_applied_order_wins_where_it_says_something() {
+fn applied_order_wins_where_it_says_something() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"names": ["a", "b", "c"]}));
     scenario.apply("m2", json!({"names": ["c", "a", "d"]}));
@@ -240,7 +240,7 @@ fn s4_applied_order_wins_where_it_says_something() {
 }
 
 #[test]
-fn s4_atomics_are_replaced_as_a_whole() {
+fn atomics_are_replaced_as_a_whole() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"args": ["a"], "selector": {"a": "1"}}));
     let message =
@@ -257,7 +257,7 @@ fn s4_atomics_are_replaced_as_a_whole() {
 }
 
 #[test]
-fn s4_force_takes_fields_and_entries_left_empty_vanish() {
+fn force_takes_fields_and_entries_left_empty_vanish() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"replicas": 1}));
     scenario.apply("m3", json!({"image": "a"}));
@@ -272,7 +272,7 @@ fn s4_force_takes_fields_and_entries_left_empty_vanish() {
 }
 
 #[test]
-fn s5_the_same_value_is_shared() {
+fn the_same_value_is_shared() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"replicas": 1, "image": "a"}));
     scenario.apply("m2", json!({"replicas": 1}));
@@ -293,7 +293,7 @@ fn s5_the_same_value_is_shared() {
 }
 
 #[test]
-fn s6_a_body_that_does_not_fit_is_refused() {
+fn a_body_that_does_not_fit_is_refused() {
     let cases = [
         (json!({"x": 1}), ".spec.x: field not declared in schema"),
         (
@@ -345,7 +345,7 @@ fn s6_a_body_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn s2_a_body_may_not_bring_managed_fields() {
+fn a_body_may_not_bring_managed_fields() {
     let mut body = body(json!({}));
     body["metadata"]["managedFields"] = json!([]);
     let error = scenario()
@@ -355,7 +355,7 @@ fn s2_a_body_may_not_bring_managed_fields() {
 }
 
 #[test]
-fn s7_s11_server_fields_and_defaults_belong_to_nobody() {
+fn server_fields_and_defaults_belong_to_nobody() {
     let mut scenario = scenario();
     let mut body = body(json!({"replicas": 1}));
     body["metadata"]["labels"] = json!({"a": "b"});
@@ -372,7 +372,7 @@ fn s7_s11_server_fields_and_defaults_belong_to_nobody() {
 }
 
 #[test]
-fn s8_conflicts_are_reported_with_their_causes() {
+fn conflicts_are_reported_with_their_causes() {
     let mut scenario = scenario();
     scenario.update("web", json!({"replicas": 1, "image": "a"}));
     scenario.update_in(
@@ -430,7 +430,7 @@ fn s8_conflicts_are_reported_with_their_causes() {
 }
 
 #[test]
-fn s12_updates_take_what_they_change() {
+fn updates_take_what_they_change() {
     let mut scenario = scenario();
     scenario.update(
         "a",
@@ -458,7 +458,7 @@ fn s12_updates_take_what_they_change() {
 }
 
 #[test]
-fn s12_versions_are_different_updaters_and_one_applier() {
+fn versions_are_different_updaters_and_one_applier() {
     let mut scenario = scenario();
     scenario.update("a", json!({"replicas": 1}));
     scenario.update_in("a", "", "example.com/v2", &FieldSet::new(), |object| {
@@ -475,7 +475,7 @@ fn s12_versions_are_different_updaters_and_one_applier() {
 }
 
 #[test]
-fn s13_what_an_endpoint_ignores_is_not_recorded() {
+fn what_an_endpoint_ignores_is_not_recorded() {
     let mut scenario = scenario();
     scenario.update_with("m", |object| {
         object["spec"] = json!({"replicas": 1});
@@ -498,7 +498,7 @@ fn s13_what_an_endpoint_ignores_is_not_recorded() {
 }
 
 #[test]
-fn s14_time_moves_only_with_the_managers_changes() {
+fn time_moves_only_with_the_managers_changes() {
     let mut scenario = scenario();
     scenario.update("a", json!({"replicas": 1}));
     scenario.update("b", json!({"replicas": 1}));
@@ -519,7 +519,7 @@ fn s14_time_moves_only_with_the_managers_changes() {
 }
 
 #[test]
-fn s15_the_oldest_updates_are_merged() {
+fn the_oldest_updates_are_merged() {
     let mut scenario = scenario();
     for index in 0..13 {
         scenario.update_with(&format!("m{index:02}"), |object| {
@@ -541,7 +541,7 @@ fn s15_the_oldest_updates_are_merged() {
 }
 
 #[test]
-fn s16_unrecorded_fields_are_kept_for_the_first_apply() {
+fn unrecorded_fields_are_kept_for_the_first_apply() {
     let mut scenario = scenario();
     let mut old = body(json!({"replicas": 1}));
     old["metadata"]["uid"] = json!("u");
@@ -563,7 +563,7 @@ fn s16_unrecorded_fields_are_kept_for_the_first_apply() {
 }
 
 #[test]
-fn s17_kubectl_takes_over_from_itself() {
+fn kubectl_takes_over_from_itself() {
     let last = body(json!({"replicas": 1}));
     let annotated = |spec: Value| {
         let mut object = body(spec);
@@ -599,7 +599,7 @@ fn s17_kubectl_takes_over_from_itself() {
 }
 
 #[test]
-fn s18_an_apply_that_changes_nothing_changes_nothing() {
+fn an_apply_that_changes_nothing_changes_nothing() {
     let mut scenario = scenario();
     scenario.apply(
         "m",
@@ -630,7 +630,7 @@ fn unknown_parts_merge_by_deduced_types() {
 }
 
 #[test]
-fn m16_managed_fields_can_be_cleared_but_not_spoilt() {
+fn managed_fields_can_be_cleared_but_not_spoilt() {
     let mut scenario = scenario();
     scenario.update("a", json!({"replicas": 1}));
     let tracked = scenario.entries();

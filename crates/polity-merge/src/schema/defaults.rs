@@ -1,4 +1,4 @@
-//! Defaulting (C10): missing fields get a copy of their default, nulls that may not stay go.
+//! Defaulting: missing fields get a copy of their default, nulls that may not stay go.
 
 use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};
@@ -87,7 +87,7 @@ pub(super) fn check(schema: &Schema) -> Vec<FieldError> {
     errors.into_vec()
 }
 
-/// Inside apiVersion, kind and metadata a default is judged as part of the object it would complete.
+/// Inside apiVersion, kind and metadata a default is validated as part of the object it would complete.
 #[derive(Clone)]
 struct InsideMetadata<'a> {
     resource: &'a Schema,

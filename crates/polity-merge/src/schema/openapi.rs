@@ -1,4 +1,4 @@
-//! The rules for OpenAPI keywords in a custom resource's schema: what is supported (C7), and lists and maps (C14).
+//! The rules for OpenAPI keywords in a custom resource's schema: what is supported, and lists and maps.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::parse::{flag, is_zero, list, text, texts};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
-/// Keywords whose value has the wrong JSON type; nothing else can be said about such a schema.
+/// Keywords whose value has the wrong JSON type; such a schema is not checked further.
 pub(super) fn malformed(raw: &Value) -> Vec<FieldError> {
     let mut errors = FieldErrors::default();
     malformed_node(raw, &FieldPath::root(), &mut errors);

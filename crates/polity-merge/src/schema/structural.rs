@@ -1,4 +1,4 @@
-//! The structural rules (C7): types outside the logical junctors, value checks inside them.
+//! The structural rules: types outside the logical junctors, value checks inside them.
 
 use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::parse::{flag, is_zero, list, text};
 use super::pattern;
 
-/// Where a node stands; the wording of a missing type depends on it.
+/// The position of a node; the message about a missing type depends on it.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -334,7 +334,7 @@ impl Rules {
     }
 }
 
-/// The one place where types may stand inside `anyOf`.
+/// The one position where `anyOf` may contain types.
 fn is_int_or_string_any_of(node: &Map<String, Value>) -> bool {
     node.get("anyOf")
         .is_some_and(|any_of| *any_of == json!([{"type": "integer"}, {"type": "string"}]))

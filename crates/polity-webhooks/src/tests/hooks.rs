@@ -1,4 +1,4 @@
-//! An HTTPS server on the loopback that answers as it is told.
+//! An HTTPS server on the loopback with configured responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
