@@ -5,9 +5,10 @@
 //! waits for the same worker, health checks among them. Such a request is polled where it may
 //! block: the runtime hands the worker's other tasks to another thread for the time of the poll.
 
+use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::thread;
 
@@ -42,23 +43,56 @@ pub(crate) fn is_large_list<I>(
 
 /// How many large requests compute at the same time, in the whole process. A permit is held for one
 /// poll and never while a request waits, so requests that wait for each other do not block.
-static SLOTS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
-    let n_cores = thread::available_parallelism().map_or(1, usize::from);
-    Arc::new(Semaphore::new(n_cores))
-});
+static SLOTS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(n_slots())));
 
-/// Runs a future whose polls may take long.
-pub(crate) async fn run<F: Future>(future: F) -> F::Output {
-    run_within(Arc::clone(&SLOTS), future).await
+fn n_slots() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
-async fn run_within<F: Future>(slots: Arc<Semaphore>, future: F) -> F::Output {
-    let mut slots = PollSemaphore::new(slots);
+/// The slots of each user that has large requests: one less than there are in all, so that the requests of one user do
+/// not hold up those of others.
+static SLOTS_OF_USERS: LazyLock<Mutex<HashMap<String, Weak<Semaphore>>>> =
+    LazyLock::new(Mutex::default);
+
+/// How many users are remembered before those without large requests are forgotten.
+const REMEMBERED_USERS: usize = 256;
+
+/// Runs a future of this user whose polls may take long.
+pub(crate) async fn run<F: Future>(user: &str, future: F) -> F::Output {
+    run_within(slots_of(user), Arc::clone(&SLOTS), future).await
+}
+
+fn slots_of(user: &str) -> Arc<Semaphore> {
+    let mut users = SLOTS_OF_USERS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if let Some(slots) = users.get(user).and_then(Weak::upgrade) {
+        return slots;
+    }
+    if users.len() >= REMEMBERED_USERS {
+        users.retain(|_, slots| slots.strong_count() > 0);
+    }
+    let slots = Arc::new(Semaphore::new(n_slots().saturating_sub(1).max(1)));
+    users.insert(user.to_owned(), Arc::downgrade(&slots));
+    slots
+}
+
+async fn run_within<F: Future>(
+    of_user: Arc<Semaphore>,
+    of_all: Arc<Semaphore>,
+    future: F,
+) -> F::Output {
+    let (mut of_user, mut of_all) = (PollSemaphore::new(of_user), PollSemaphore::new(of_all));
+    let mut permit_of_user = None;
     let mut future = pin!(future);
     poll_fn(|context| {
-        let permit = ready!(slots.poll_acquire(context));
+        if permit_of_user.is_none() {
+            permit_of_user = ready!(of_user.poll_acquire(context));
+        }
+        let permit = ready!(of_all.poll_acquire(context));
         let outcome = may_block(context, |context| future.as_mut().poll(context));
         drop(permit);
+        permit_of_user = None;
         outcome
     })
     .await
@@ -122,11 +156,47 @@ mod tests {
         }
     }
 
+    /// More slots than any test has requests.
+    fn any() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(100))
+    }
+
+    #[tokio::test]
+    async fn a_user_with_many_large_requests_does_not_hold_up_another_user() {
+        let (of_all, noisy) = (Arc::new(Semaphore::new(2)), Arc::new(Semaphore::new(1)));
+        // One request of the noisy user computes, and the others wait for that user's slot.
+        let computing = Arc::clone(&noisy).try_acquire_owned().unwrap();
+        let slot = Arc::clone(&of_all).try_acquire_owned().unwrap();
+        let mut waiting: Vec<_> = (0..10)
+            .map(|_| Box::pin(run_within(Arc::clone(&noisy), Arc::clone(&of_all), async {})))
+            .collect();
+        for request in &mut waiting {
+            assert!(futures::poll!(request.as_mut()).is_pending());
+        }
+        run_within(any(), Arc::clone(&of_all), async {}).await;
+        drop((computing, slot));
+        for request in waiting {
+            request.await;
+        }
+    }
+
+    #[test]
+    fn users_share_no_slots_and_are_forgotten() {
+        let (a, again, b) = (slots_of("u-a"), slots_of("u-a"), slots_of("u-b"));
+        assert!(Arc::ptr_eq(&a, &again) && !Arc::ptr_eq(&a, &b));
+        for n in 0..2 * REMEMBERED_USERS {
+            drop(slots_of(&format!("u-{n}")));
+        }
+        let users = SLOTS_OF_USERS.lock().unwrap().len();
+        assert!(users <= REMEMBERED_USERS + 1, "{users}");
+        assert!(Arc::ptr_eq(&a, &slots_of("u-a")));
+    }
+
     /// The only worker of the runtime is blocked until another task of the same runtime has run.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn other_tasks_run_while_a_large_request_computes() {
         let (send, receive) = mpsc::channel();
-        let large = tokio::spawn(run(async move { receive.recv() }));
+        let large = tokio::spawn(run("a", async move { receive.recv() }));
         let other = tokio::spawn(async move { send.send("ran") });
         assert_eq!(large.await.unwrap(), Ok("ran"));
         assert!(other.await.unwrap().is_ok());
@@ -150,7 +220,7 @@ mod tests {
                         tokio::task::yield_now().await;
                     }
                 };
-                tokio::spawn(run_within(Arc::clone(&slots), request))
+                tokio::spawn(run_within(any(), Arc::clone(&slots), request))
             })
             .collect();
         for request in requests {
@@ -163,14 +233,14 @@ mod tests {
     async fn a_request_that_waits_for_another_does_not_hold_its_slot() {
         let slots = Arc::new(Semaphore::new(1));
         let (send, receive) = tokio::sync::oneshot::channel();
-        let first = tokio::spawn(run_within(Arc::clone(&slots), receive));
-        let second = tokio::spawn(run_within(slots, async move { send.send(7) }));
+        let first = tokio::spawn(run_within(any(), Arc::clone(&slots), receive));
+        let second = tokio::spawn(run_within(any(), slots, async move { send.send(7) }));
         assert_eq!(first.await.unwrap(), Ok(7));
         assert_eq!(second.await.unwrap(), Ok(()));
     }
 
     #[tokio::test]
     async fn a_runtime_with_one_thread_runs_it_in_place() {
-        assert_eq!(run(async { 7 }).await, 7);
+        assert_eq!(run("a", async { 7 }).await, 7);
     }
 }

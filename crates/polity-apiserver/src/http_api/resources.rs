@@ -98,7 +98,8 @@ pub async fn answer(
         verb: &request.verb,
     };
     if context.is_large() {
-        Box::pin(heavy::run(context.answer_any())).await
+        let user = context.call.user;
+        Box::pin(heavy::run(&user.username, context.answer_any())).await
     } else {
         context.answer_any().await
     }

@@ -116,6 +116,9 @@ pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
     Ok(Decoded { value, duplicates })
 }
 
+/// How many events aliases may add to a YAML document, besides one for each byte of it.
+const REPLAYED_EVENTS: usize = 4096;
+
 /// Decodes one YAML document; Kubernetes reads YAML 1.1 numbers and booleans.
 pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     let text = std::str::from_utf8(body)
@@ -126,7 +129,19 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     {
         return Ok(decoded);
     }
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    // What is written may be as large as a body; what aliases add to it is bounded by the same size, so that a short
+    // body costs little.
+    let (written, replayed) = (text.len(), text.len() + REPLAYED_EVENTS);
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        with_snippet: false,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: replayed },
+        budget: serde_saphyr::budget! {
+            max_nodes: written + replayed,
+            max_events: 2 * (written + replayed),
+            max_total_scalar_bytes: 8 * (written + replayed),
+        },
+    };
     let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         ApiError::bad_request(format!("error converting YAML to JSON: {error}"))
     })?;
@@ -138,6 +153,21 @@ mod tests {
     use serde_json::json as value;
 
     use super::*;
+
+    #[test]
+    fn aliases_cost_no_more_than_the_body_is_long() {
+        let few = format!("a: &a [{}]\nb: [*a, *a, *a]", "x,".repeat(100));
+        let decoded = yaml(few.as_bytes()).unwrap();
+        assert_eq!(decoded.value["b"][2].as_array().unwrap().len(), 100);
+        let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for level in 1..8 {
+            let below = format!("*a{}", level - 1);
+            let list = [below.as_str(); 9].join(",");
+            bomb.push_str(&format!("a{level}: &a{level} [{list}]\n"));
+        }
+        let text = yaml(bomb.as_bytes()).unwrap_err().message;
+        assert!(text.contains("alias"), "{text}");
+    }
 
     #[test]
     fn duplicate_keys_are_named_and_the_last_one_wins() {
