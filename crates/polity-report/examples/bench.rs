@@ -15,7 +15,7 @@ use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::public::PublicReport;
 use polity_report::resource_report::{Evaluated, Evaluation, Resource, ResourceReport};
 use polity_report::verdict::{Answer, Evaluator, Mode, Process, to_entry};
-use polity_report::{PolicyKind, PolicyRef, ResourceRef, Severity};
+use polity_report::{PolicyKind, ReportingPolicy, ResourceRef, Severity};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -137,8 +137,8 @@ fn carried_out(writes: &[Write]) -> Vec<PublicReport> {
         .collect()
 }
 
-fn policy(n: usize) -> PolicyRef {
-    PolicyRef::new(
+fn policy(n: usize) -> ReportingPolicy {
+    ReportingPolicy::new(
         PolicyKind::ClusterAdmissionPolicy,
         None,
         &format!("policy-{n}"),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::source::{PolicyKey, PolicyKind, prefix_of};
+use crate::ReportingKind;
+use crate::source::{ReportKey, prefix_of};
 
 /// Longer texts are cut: a count of entries alone does not keep a report small.
 pub const TEXT_MAX: usize = 1024;
@@ -128,7 +129,7 @@ pub struct ResourceRef {
 /// What one policy says about one object, as it stands in the object's own report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    pub policy: PolicyKey,
+    pub policy: ReportKey,
     pub rule: String,
     pub result: Outcome,
     pub message: String,
@@ -224,8 +225,8 @@ impl PublicEntry {
     fn prefix(&self) -> &str {
         self.properties
             .get("policy-kind")
-            .and_then(|kind| PolicyKind::parse(kind))
-            .map_or("", PolicyKind::prefix)
+            .and_then(|kind| ReportingKind::parse(kind))
+            .map_or("", ReportingKind::report_prefix)
     }
 }
 

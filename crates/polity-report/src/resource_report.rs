@@ -15,7 +15,7 @@ use crate::hash::short;
 use crate::public::WireMetadata;
 use crate::read::{Metadata, ReadError, read_metadata, read_stamp, text};
 use crate::shard::{BUCKET_LABEL, bucket};
-use crate::source::{PolicyKey, is_own_key};
+use crate::source::{ReportKey, is_own_key};
 use crate::verdict::{Answer, Evaluator, Process, Verdict, to_entry};
 
 pub const GROUP: &str = "reports.polity.dev";
@@ -53,7 +53,7 @@ pub enum Evaluated {
 /// What one policy said about the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
-    pub policy: PolicyKey,
+    pub policy: ReportKey,
     pub version: String,
     pub evaluated: Evaluated,
     /// None at all when the policy applies and has nothing to say; its label is written nevertheless, else it would
@@ -135,7 +135,7 @@ impl ResourceReport {
         resource: &Resource,
         managed_by: &str,
         evaluations: &[Evaluation],
-        dropped: impl IntoIterator<Item = PolicyKey>,
+        dropped: impl IntoIterator<Item = ReportKey>,
     ) -> Self {
         let mut next = self.clone();
         for policy in dropped {
@@ -250,7 +250,7 @@ impl ResourceReport {
         self.metadata.namespace = namespace;
     }
 
-    fn forget(&mut self, policy: &PolicyKey) {
+    fn forget(&mut self, policy: &ReportKey) {
         let label = policy.label_key();
         self.metadata.labels.remove(&label);
         self.metadata.annotations.remove(&policy.hash_key());
@@ -356,7 +356,7 @@ fn entry_patch(entry: &Entry) -> Value {
 }
 
 fn read_entry(key: &str, entry: &Value) -> Option<Entry> {
-    let (policy, rule) = PolicyKey::from_entry_key(key)?;
+    let (policy, rule) = ReportKey::from_entry_key(key)?;
     let fields = entry.as_object()?;
     let properties = fields.get("properties").and_then(Value::as_array);
     let property = |property: &Value| {

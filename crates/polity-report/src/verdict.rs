@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::ReportingKind;
 use crate::entry::{Entry, Outcome, TEXT_MAX, cut};
-use crate::source::{PolicyKind, PolicyRef};
+use crate::source::ReportingPolicy;
 
 /// How an object came to be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum Mode {
 /// A policy at the time of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluator {
-    pub policy: PolicyRef,
+    pub policy: ReportingPolicy,
     pub uid: String,
     /// The version of [`crate::version`].
     pub version: String,
@@ -216,7 +217,7 @@ pub fn compliance_to_entry(
 }
 
 /// The sentence of admission 8.4.
-fn attempted_to_mutate(policy: &PolicyRef) -> String {
+fn attempted_to_mutate(policy: &ReportingPolicy) -> String {
     format!(
         "Request rejected by policy {}. The policy attempted to mutate the request, but it is currently configured \
          to not allow mutations.",
@@ -234,7 +235,7 @@ fn properties(evaluator: &Evaluator, process: Process) -> BTreeMap<String, Strin
         mutating,
         context_aware,
     } = evaluator;
-    let is_admission = policy.kind() != PolicyKind::ConfigurationPolicy;
+    let is_admission = policy.kind() != ReportingKind::Configuration;
     let marks = [
         ("validating", is_admission && !mutating),
         ("mutating", is_admission && *mutating),
@@ -264,10 +265,11 @@ fn properties(evaluator: &Evaluator, process: Process) -> BTreeMap<String, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PolicyKind;
 
     fn evaluator(mode: Mode, mutating: bool) -> Evaluator {
         Evaluator {
-            policy: PolicyRef::new(PolicyKind::ClusterAdmissionPolicy, None, "p").unwrap(),
+            policy: ReportingPolicy::new(PolicyKind::ClusterAdmissionPolicy, None, "p").unwrap(),
             uid: "u".to_owned(),
             version: "v".to_owned(),
             mode,
@@ -411,7 +413,7 @@ mod tests {
             ]),
         };
         let evaluator = Evaluator {
-            policy: PolicyRef::new(PolicyKind::AdmissionPolicyGroup, Some("n"), "g").unwrap(),
+            policy: ReportingPolicy::new(PolicyKind::AdmissionPolicyGroup, Some("n"), "g").unwrap(),
             ..evaluator(Mode::Protect, false)
         };
         let entry = to_entry(&evaluator, &verdict, Process::Background, now()).unwrap();
@@ -428,7 +430,7 @@ mod tests {
     fn compliance_becomes_a_result() {
         use Compliance::*;
         let evaluator = Evaluator {
-            policy: PolicyRef::new(PolicyKind::ConfigurationPolicy, Some("n"), "c").unwrap(),
+            policy: ReportingPolicy::new(ReportingKind::Configuration, Some("n"), "c").unwrap(),
             ..evaluator(Mode::Protect, false)
         };
         for (compliance, expected) in [

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::source::PolicyRef;
+use crate::PolicyKind;
+use crate::source::ReportingPolicy;
 
 const HASH: &str = "5bd17c64f6929451ef3791c99e680efb";
 const MINUTE: i64 = 60;
@@ -12,8 +13,8 @@ fn at(minutes: i64) -> Timestamp {
     Timestamp::from_second(1_794_700_800 + minutes * MINUTE).unwrap()
 }
 
-fn key(name: &str) -> PolicyKey {
-    PolicyRef::new(PolicyKind::ClusterAdmissionPolicy, None, name)
+fn key(name: &str) -> ReportKey {
+    ReportingPolicy::new(PolicyKind::ClusterAdmissionPolicy, None, name)
         .unwrap()
         .key()
 }
@@ -387,7 +388,7 @@ fn entries_outlive_a_lost_revision_by_five_minutes_5_3() {
 
 #[test]
 fn configuration_policies_know_no_hash_and_no_interval_5_6() {
-    let key = PolicyRef::new(PolicyKind::ConfigurationPolicy, Some("ops"), "c")
+    let key = ReportingPolicy::new(ReportingKind::Configuration, Some("ops"), "c")
         .unwrap()
         .key();
     let state = PolicyState {

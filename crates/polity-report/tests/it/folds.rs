@@ -4,7 +4,7 @@ use polity_report::plan::Settings;
 use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::resource_report::{HASH_LABEL, ResourceReport};
 use polity_report::verdict::Answer;
-use polity_report::{Outcome, PolicyKind, ResourceRef, Stamp};
+use polity_report::{Outcome, ReportingKind, ResourceRef, Stamp};
 use proptest::prelude::*;
 
 use crate::world::{
@@ -146,7 +146,7 @@ fn of_one_moment_and_one_object_the_stored_verdict_stays() {
 #[test]
 fn policies_of_one_name_stay_apart_11_3() {
     let pod = pod(0, "1");
-    let kinds = PolicyKind::ALL.map(|kind| policy(kind, "same"));
+    let kinds = ReportingKind::ALL.map(|kind| policy(kind, "same"));
     let verdicts = kinds.clone().map(|policy| (policy, true));
     let report = report_of(&pod, &verdicts, 0);
     assert_eq!(report.entries.len(), kinds.len());
@@ -179,7 +179,7 @@ fn policies_of_one_name_stay_apart_11_3() {
 fn configuration_policies_of_two_namespaces_report_apart_11_3() {
     let pod = pod(0, "1");
     let both = ["ops", "sec"].map(|namespace| {
-        polity_report::PolicyRef::new(PolicyKind::ConfigurationPolicy, Some(namespace), "c")
+        polity_report::ReportingPolicy::new(ReportingKind::Configuration, Some(namespace), "c")
             .unwrap()
     });
     let report = report_of(&pod, &both.clone().map(|policy| (policy, true)), 0);

@@ -9,7 +9,7 @@ use polity_report::public::ReportGroup;
 use polity_report::resource_report::{AuditWrite, ResourceReport};
 use polity_report::split::Limits;
 use polity_report::verdict::{Answer, Mode, Process};
-use polity_report::{Outcome, PolicyKind, PolicyRef, Summary};
+use polity_report::{Outcome, PolicyKind, ReportingPolicy, Summary};
 use proptest::prelude::*;
 
 use crate::world::{Store, at, evaluation, meta, pass, pod, policy};
@@ -62,7 +62,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// Names that are each other's chunks, and kinds that share a name.
-fn policies() -> Vec<PolicyRef> {
+fn policies() -> Vec<ReportingPolicy> {
     vec![
         policy(PolicyKind::ClusterAdmissionPolicy, "foo"),
         policy(PolicyKind::ClusterAdmissionPolicy, "foo-1"),

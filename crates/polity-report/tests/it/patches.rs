@@ -5,7 +5,7 @@ use polity_report::resource_report::{
     AuditWrite, Evaluated, Evaluation, ResourceReport, admission_patch,
 };
 use polity_report::verdict::{Answer, Process};
-use polity_report::{Outcome, PolicyKey, PolicyRef};
+use polity_report::{Outcome, ReportKey, ReportingPolicy};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -166,7 +166,7 @@ fn a_patch_of_the_background_carries_what_it_was_decided_on() {
         0,
     );
     stored.metadata.resource_version = Some("41".to_owned());
-    let gone: PolicyKey = "cpol/q".parse().unwrap();
+    let gone: ReportKey = "cpol/q".parse().unwrap();
     let next = stored.apply(&pod, "polity", &[], [gone]);
     assert_eq!(
         next.write_over(Some(&stored)),
@@ -179,7 +179,7 @@ fn a_patch_of_the_background_carries_what_it_was_decided_on() {
             "spec": {"results": {"cpol/q/": null}}
         }))
     );
-    let both = ["cpol/p", "cpol/q"].map(|key| key.parse::<PolicyKey>().unwrap());
+    let both = ["cpol/p", "cpol/q"].map(|key| key.parse::<ReportKey>().unwrap());
     let next = stored.apply(&pod, "polity", &[], both);
     assert_eq!(next.write_over(Some(&stored)), AuditWrite::Delete);
     assert_eq!(next.write_over(None), AuditWrite::Nothing);
@@ -245,7 +245,7 @@ fn hostile_reports_are_read_as_far_as_they_can_be() {
     }
 }
 
-fn verdicts() -> impl Strategy<Value = Vec<(PolicyRef, bool)>> {
+fn verdicts() -> impl Strategy<Value = Vec<(ReportingPolicy, bool)>> {
     let verdict = (0_usize..6, any::<bool>());
     proptest::collection::vec(verdict, 0..6).prop_map(|verdicts| {
         verdicts
