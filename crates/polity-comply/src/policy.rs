@@ -1,4 +1,4 @@
-//! A configuration policy as the engine sees it (3.5), read from its JSON form.
+//! A ConfigurationPolicy as the engine evaluates it.
 
 mod interval;
 mod lower;
@@ -9,9 +9,6 @@ pub use interval::{Interval, IntervalError};
 pub use lower::unknown_fields;
 
 use crate::namespaces::NamespaceSelector;
-
-/// The annotation that switches template processing off.
-pub const DISABLE_TEMPLATES: &str = "policy.open-cluster-management.io/disable-templates";
 
 /// A configuration policy.
 #[derive(Debug, Clone)]

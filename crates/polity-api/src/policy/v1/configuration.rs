@@ -1,12 +1,20 @@
 //! ConfigurationPolicy: objects that a cluster must have, or must not.
+//!
+//! Words such as `enforce` and `musthave` are plain strings here, closed by the schema, so that a policy with several
+//! mistakes decodes and all of them are reported at once. `polity-comply` parses the words, in any case of their
+//! letters.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::common::{HistoryMessage, NamespaceSelector, RemediationAction, Severity, any_object};
+use super::common::{HistoryMessage, Severity, any_object};
+use crate::decode::null_as_default;
+use crate::vocabulary::one_of;
 
 /// Objects that a cluster must have, or must not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
@@ -23,12 +31,14 @@ use super::common::{HistoryMessage, NamespaceSelector, RemediationAction, Severi
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationPolicySpec {
     /// What happens about what does not comply: `inform` reports, `enforce` mends.
-    #[serde(default = "inform")]
-    pub remediation_action: RemediationAction,
+    #[serde(default = "inform", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "remediation_action")]
+    pub remediation_action: String,
 
     /// How bad a violation is, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub severity: Option<Severity>,
+    #[schemars(schema_with = "severity")]
+    pub severity: Option<String>,
 
     /// The namespaces for objects whose definition names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,8 +49,9 @@ pub struct ConfigurationPolicySpec {
     pub evaluation_interval: Option<EvaluationInterval>,
 
     /// What happens to objects when the policy goes or no longer lists them.
-    #[serde(default)]
-    pub prune_object_behavior: PruneObjectBehavior,
+    #[serde(default = "none", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "prune_object_behavior")]
+    pub prune_object_behavior: String,
 
     /// What is reported instead of the usual message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,23 +75,47 @@ pub struct ConfigurationPolicySpec {
 }
 
 /// Namespaces by name and label.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceTarget {
-    #[serde(flatten)]
-    pub selector: NamespaceSelector,
+    /// Patterns of names to take: `*`, `?` and `[...]`, matched against the whole name.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub include: Vec<String>,
+
+    /// Patterns of names to leave out.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub exclude: Vec<String>,
+
+    /// Labels that the namespace must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub match_labels: Option<BTreeMap<String, String>>,
+
+    /// Conditions on the labels of the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub match_expressions: Option<Vec<LabelSelectorRequirement>>,
 
     /// Whether namespaces that are being deleted count. `Default` leaves it to the controller, which counts them.
-    pub terminating_inclusion: TerminatingInclusion,
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "terminating_inclusion")]
+    pub terminating_inclusion: String,
 }
 
-/// Whether namespaces that are being deleted count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum TerminatingInclusion {
-    IfMatch,
-    Never,
-    #[default]
-    Default,
+impl Default for NamespaceTarget {
+    fn default() -> Self {
+        Self {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            match_labels: None,
+            match_expressions: None,
+            terminating_inclusion: "Default".to_owned(),
+        }
+    }
 }
 
 /// When a policy is looked at again: a duration, `watch` or `never`.
@@ -101,15 +136,6 @@ pub struct EvaluationInterval {
 const EVALUATION_INTERVAL: &str =
     r"^(?:(?:(?:[0-9]+(?:.[0-9])?)(?:h|m|s|(?:ms)|(?:us)|(?:ns)))|never|watch)+$";
 
-/// What happens to objects when the policy goes or no longer lists them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum PruneObjectBehavior {
-    DeleteAll,
-    DeleteIfCreated,
-    #[default]
-    None,
-}
-
 /// Templates for what is reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -128,15 +154,17 @@ pub struct CustomMessage {
 #[serde(rename_all = "camelCase")]
 pub struct ObjectTemplate {
     /// Whether the object must be there with at least, with exactly, or must not be there.
-    pub compliance_type: ComplianceType,
+    #[schemars(required, schema_with = "compliance_type")]
+    pub compliance_type: Option<String>,
 
     /// The same for labels and annotations; as `complianceType` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata_compliance_type: Option<MetadataComplianceType>,
+    #[schemars(schema_with = "metadata_compliance_type")]
+    pub metadata_compliance_type: Option<String>,
 
     /// The object, or the part of it that matters.
-    #[schemars(schema_with = "any_object")]
-    pub object_definition: Map<String, Value>,
+    #[schemars(required, schema_with = "any_object")]
+    pub object_definition: Option<Map<String, Value>>,
 
     /// Labels that pick the objects when the definition names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,63 +172,13 @@ pub struct ObjectTemplate {
 
     /// Where the difference is shown. `InStatus` when absent, unless the object may hold secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record_diff: Option<RecordDiff>,
+    #[schemars(schema_with = "record_diff")]
+    pub record_diff: Option<String>,
 
     /// Whether an object that cannot be updated is deleted and created again.
-    #[serde(default)]
-    pub recreate_option: RecreateOption,
-}
-
-/// Whether an object must be there. Other spellings mean the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ComplianceType {
-    #[serde(rename = "MustHave")]
-    MustHaveCamel,
-    Musthave,
-    #[serde(rename = "musthave")]
-    MusthaveLowercase,
-    #[serde(rename = "MustOnlyHave")]
-    MustOnlyHaveCamel,
-    Mustonlyhave,
-    #[serde(rename = "mustonlyhave")]
-    MustonlyhaveLowercase,
-    #[serde(rename = "MustNotHave")]
-    MustNotHaveCamel,
-    Mustnothave,
-    #[serde(rename = "mustnothave")]
-    MustnothaveLowercase,
-}
-
-/// Whether labels and annotations are compared in part or as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum MetadataComplianceType {
-    #[serde(rename = "MustHave")]
-    MustHaveCamel,
-    Musthave,
-    #[serde(rename = "musthave")]
-    MusthaveLowercase,
-    #[serde(rename = "MustOnlyHave")]
-    MustOnlyHaveCamel,
-    Mustonlyhave,
-    #[serde(rename = "mustonlyhave")]
-    MustonlyhaveLowercase,
-}
-
-/// Where the difference between wanted and found is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum RecordDiff {
-    Log,
-    InStatus,
-    None,
-}
-
-/// Whether an object that cannot be updated is deleted and created again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum RecreateOption {
-    #[default]
-    None,
-    IfRequired,
-    Always,
+    #[serde(default = "none", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "recreate_option")]
+    pub recreate_option: String,
 }
 
 /// What became of a ConfigurationPolicy.
@@ -365,6 +343,59 @@ pub struct PrunableObject {
     pub created_by_policy: Option<bool>,
 }
 
-fn inform() -> RemediationAction {
-    RemediationAction::InformLowercase
+fn inform() -> String {
+    "inform".to_owned()
+}
+
+fn none() -> String {
+    "None".to_owned()
+}
+
+fn remediation_action(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["Inform", "inform", "Enforce", "enforce"])
+}
+
+fn severity(generator: &mut SchemaGenerator) -> Schema {
+    Severity::json_schema(generator)
+}
+
+fn prune_object_behavior(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["DeleteAll", "DeleteIfCreated", "None"])
+}
+
+fn terminating_inclusion(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["IfMatch", "Never", "Default"])
+}
+
+fn compliance_type(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[
+        "MustHave",
+        "Musthave",
+        "musthave",
+        "MustOnlyHave",
+        "Mustonlyhave",
+        "mustonlyhave",
+        "MustNotHave",
+        "Mustnothave",
+        "mustnothave",
+    ])
+}
+
+fn metadata_compliance_type(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[
+        "MustHave",
+        "Musthave",
+        "musthave",
+        "MustOnlyHave",
+        "Mustonlyhave",
+        "mustonlyhave",
+    ])
+}
+
+fn record_diff(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["Log", "InStatus", "None"])
+}
+
+fn recreate_option(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["None", "IfRequired", "Always"])
 }
