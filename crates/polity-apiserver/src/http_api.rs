@@ -17,15 +17,15 @@ use polity_pki::{Certificate, ClientIdentity};
 use polity_runtime::serve::Peer;
 use tracing::debug;
 
-use crate::auth::impersonate::Impersonation;
-use crate::auth::{Attributes, Authorizer, Credentials, UserInfo};
 use crate::cluster::Cluster;
 use crate::engine::Warnings;
-use crate::metrics::RequestMetrics;
+use crate::metrics::{RequestLabels, RequestMetrics};
 use crate::registry::Registry;
 use crate::request::path::{self, Target};
 use crate::request::query::Query;
-use crate::status::ApiError;
+use polity_auth::impersonate::Impersonation;
+use polity_auth::{Attributes, Authorizer, Credentials, UserInfo};
+use polity_kinds::status::ApiError;
 
 /// U12: reads and other requests that do not stream.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
@@ -73,30 +73,21 @@ impl Incoming {
     }
 }
 
-/// What a request was, for the metrics.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
-    pub verb: String,
-    pub group: String,
-    pub resource: String,
-    pub subresource: String,
-}
-
 /// Answers one request.
 pub async fn handle(
     cluster: &Arc<Cluster>,
     incoming: Incoming,
     metrics: &RequestMetrics,
-) -> (Response<Body>, Summary) {
+) -> (Response<Body>, RequestLabels) {
     let target = path::parse(
         &incoming.parts.method,
         &incoming.path,
         incoming.parts.uri.query().unwrap_or_default(),
     );
-    let summary = summary(&target, &cluster.registry());
+    let labels = labels_of(&target, &cluster.registry());
     let warnings = Warnings::default();
     let pretty = respond::wants_pretty(&incoming);
-    let deadline = match summary.verb.as_str() {
+    let deadline = match labels.verb.as_str() {
         "create" | "update" | "patch" | "delete" => WRITE_DEADLINE,
         _ => REQUEST_DEADLINE,
     };
@@ -119,11 +110,11 @@ pub async fn handle(
         );
         respond::error(&error, pretty)
     });
-    (respond::finish(response, &warnings), summary)
+    (respond::finish(response, &warnings), labels)
 }
 
 /// Only what is served is named: labels a client can make up would fill the memory.
-fn summary(target: &Target, registry: &Registry) -> Summary {
+fn labels_of(target: &Target, registry: &Registry) -> RequestLabels {
     match target {
         Target::Resource(request) => {
             let def = registry.get(&request.group, &request.version, &request.resource);
@@ -132,7 +123,7 @@ fn summary(target: &Target, registry: &Registry) -> Summary {
                     .iter()
                     .any(|sub| sub.name() == request.subresource)
             });
-            Summary {
+            RequestLabels {
                 verb: request.verb.clone(),
                 group: def.map(|def| def.gvk.group.clone()).unwrap_or_default(),
                 resource: def.map(|def| def.plural.clone()).unwrap_or_default(),
@@ -143,7 +134,7 @@ fn summary(target: &Target, registry: &Registry) -> Summary {
                 },
             }
         }
-        Target::NonResource { verb, .. } => Summary {
+        Target::NonResource { verb, .. } => RequestLabels {
             verb: if matches!(
                 verb.as_str(),
                 "get" | "head" | "post" | "put" | "patch" | "delete" | "options"
@@ -152,7 +143,7 @@ fn summary(target: &Target, registry: &Registry) -> Summary {
             } else {
                 "other".into()
             },
-            ..Summary::default()
+            ..RequestLabels::default()
         },
     }
 }

@@ -13,7 +13,6 @@ pub mod findings;
 pub mod go_text;
 pub mod governance;
 pub mod gvk;
-pub mod kinds;
 pub mod name;
 pub mod placement;
 pub mod policy;

@@ -8,7 +8,11 @@ use super::Problem;
 const ARROWS: &[(&str, &[&str])] = &[
     ("polity-core", &[]),
     ("polity-merge", &[]),
-    ("polity-attach", &["polity-api", "polity-merge"]),
+    ("polity-kinds", &["polity-merge"]),
+    (
+        "polity-attach",
+        &["polity-api", "polity-kinds", "polity-merge"],
+    ),
     ("polity-rollout", &[]),
     ("polity-govern", &["polity-merge", "polity-rollout"]),
     ("polity-report", &["polity-api"]),
@@ -57,15 +61,28 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-runtime",
         ],
     ),
+    ("polity-auth", &["polity-kinds", "polity-pki"]),
+    (
+        "polity-webhooks",
+        &[
+            "polity-auth",
+            "polity-cel",
+            "polity-kinds",
+            "polity-merge",
+            "polity-pki",
+        ],
+    ),
     (
         "polity-apiserver",
         &[
-            "polity-api",
+            "polity-auth",
             "polity-cel",
+            "polity-kinds",
             "polity-merge",
             "polity-pki",
             "polity-runtime",
             "polity-store",
+            "polity-webhooks",
         ],
     ),
     ("polity-local", &["polity-api", "polity-runtime"]),
@@ -80,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-fetch",
             "polity-govern",
             "polity-host",
+            "polity-kinds",
             "polity-merge",
             "polity-pki",
             "polity-report",
@@ -167,6 +185,7 @@ const ALONE: &[(&str, &[&str])] = &[
 const ENGINES: &[&str] = &[
     "polity-core",
     "polity-merge",
+    "polity-kinds",
     "polity-attach",
     "polity-rollout",
     "polity-govern",
