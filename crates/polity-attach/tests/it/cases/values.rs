@@ -186,7 +186,7 @@ fn case_22_direct_and_inherited_kinds_joined_in_one_merge_group() {
     assert_eq!(
         value(&graph, "HTTPRoute/r", None),
         json!({"timeout": "1s"}),
-        "B2"
+        "direct policies take precedence over inherited ones"
     );
     let apart = results(&world.graph(), "HTTPRoute/r", None);
     let values: Vec<&Value> = apart.iter().map(|result| &result.values).collect();
