@@ -10,6 +10,7 @@
 )]
 
 pub mod apps;
+pub mod attachment;
 pub mod audit;
 pub mod cluster;
 pub mod crd;

@@ -4,7 +4,10 @@
 //! them is read as it is stored. So they are written here as schemas, not derived from types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
+
+use crate::attachment::AttachmentConfig;
 
 const GROUP: &str = "polity.dev";
 
@@ -13,14 +16,7 @@ pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
         "What policies come to for the objects of this name, with the source of every field.";
     let status = "What a policy acts on, and what is said about it, whoever its controller is.";
     vec![
-        definition(
-            "AttachmentConfig",
-            "attachmentconfigs",
-            &["attcfg"],
-            "Cluster",
-            &config(),
-            &[],
-        ),
+        config(),
         definition(
             "EffectivePolicy",
             "effectivepolicies",
@@ -54,6 +50,33 @@ pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
             &columns(),
         ),
     ]
+}
+
+/// AttachmentConfig, whose spec may be absent. Unknown fields are refused by the reader; a structural schema cannot
+/// refuse them.
+fn config() -> CustomResourceDefinition {
+    let crd = super::definition(vec![AttachmentConfig::crd()], &[]);
+    let mut value = serde_json::to_value(&crd).expect("a definition is plain data");
+    let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("required");
+    }
+    allow_pruning(schema);
+    serde_json::from_value(value).expect("removing keywords keeps a definition valid")
+}
+
+/// Removes `additionalProperties: false`, which the API server does not accept beside `properties`.
+fn allow_pruning(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("additionalProperties") == Some(&Value::Bool(false)) {
+                fields.remove("additionalProperties");
+            }
+            fields.values_mut().for_each(allow_pruning);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_pruning),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn definition(
@@ -136,74 +159,6 @@ fn resource(description: &str, properties: Value) -> Value {
         all.extend(own);
     }
     object(description, &all, &[])
-}
-
-fn kind_ref(description: &str) -> Value {
-    let properties = json!({
-        "group": text("The API group; empty or absent for the core group."),
-        "kind": text("The kind; `*` for every kind."),
-    });
-    object(description, &properties, &["kind"])
-}
-
-/// The settings of 4.6.
-fn config() -> Value {
-    let publish = json!({
-        "marks": {"type": "boolean", "default": true, "description": "Whether affected objects are marked."},
-        "effectivePolicy": {"type": "boolean", "default": true, "description": "Whether EffectivePolicy objects are written."},
-        "status": {"type": "boolean", "default": true, "description": "Whether AttachmentStatus objects are written."},
-    });
-    let binding = json!({
-        "field": text("The field of the policy, such as `timeout`."),
-        "object": kind_ref("The kind of the object."),
-        "path": text("The field of the object, such as `spec.rules[].timeouts.request`."),
-    });
-    let kind = json!({
-        "group": text("The API group of the policy kind."),
-        "kind": text("The policy kind."),
-        "class": one_of("Whether policies act on their target alone or on what is below it too; corrects the label of the CRD, or stands in for it.", &["Direct", "Inherited"]),
-        "managed": {"type": "boolean", "description": "Whether Polity is the controller of the kind and writes its status."},
-        "strategy": one_of("How bodies meet.", &["Fields", "PatchDefaults", "PatchOverrides", "AtomicDefaults", "AtomicOverrides", "None"]),
-        "strategyFields": list("Where a policy may choose its strategy for itself.", &json!({"type": "string"})),
-        "tieBreak": one_of("Who wins between policies of one level.", &["Oldest", "Established"]),
-        "mergeGroup": text("Kinds with the same name meet in one merge."),
-        "hierarchy": text("A hierarchy of this or another AttachmentConfig, or `gateway`, `namespace`, `owners`."),
-        "effectiveKind": kind_ref("The kind whose objects decide whether a policy is effective."),
-        "publish": object("What is written for the kind.", &publish, &[]),
-        "admission": one_of("What admission does about policies of the kind.", &["Off", "Warn", "Deny"]),
-        "redaction": one_of("How much of a policy's name somebody sees who may not read it.", &["full", "kind-only", "none"]),
-        "contents": {"description": "How much of a policy's body is shown beside the objects it acts on: `full`, `names`, or `paths` with the fields to leave out.", "x-kubernetes-preserve-unknown-fields": true},
-        "bindings": list("Fields of policies that stand for fields of objects.", &object("A policy field that stands for a field of the object.", &binding, &["field", "object", "path"])),
-    });
-    let edge = json!({
-        "child": kind_ref("The kind below."),
-        "path": text("Where the child names its parent; empty: every child is below every such parent."),
-        "parent": kind_ref("The kind above."),
-        "permission": one_of("What a reference into another namespace needs.", &["None", "ReferenceGrant"]),
-    });
-    let hierarchy = json!({
-        "name": text("The name by which kinds choose it."),
-        "levels": list("From above to below.", &kind_ref("A level.")),
-        "edges": list("How children name their parents.", &object("An edge.", &edge, &["child", "parent"])),
-    });
-    let virtual_name = json!({
-        "namespace": text("Its namespace, if it has one."),
-        "name": text("Its name."),
-    });
-    let virtual_kind = json!({
-        "group": text("The API group."),
-        "kind": text("The kind."),
-        "names": list("The objects that exist.", &object("A virtual object.", &virtual_name, &["name"])),
-    });
-    let spec = json!({
-        "kinds": list("Settings of policy kinds.", &object("Settings of one policy kind; what is absent comes from its CRD or the defaults.", &kind, &["kind"])),
-        "hierarchies": list("Hierarchies other than the built-in ones.", &object("A hierarchy.", &hierarchy, &["name", "levels"])),
-        "virtualKinds": list("Targets that exist although no such API does.", &object("A virtual kind.", &virtual_kind, &["kind"])),
-    });
-    resource(
-        "Settings of policy kinds, hierarchies and virtual targets. Several are read in the order of their names.",
-        json!({"spec": object("The settings.", &spec, &[])}),
-    )
 }
 
 fn policy_ref(description: &str) -> Value {
