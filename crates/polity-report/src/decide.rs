@@ -1,4 +1,4 @@
-//! What a background pass has to do about one object, from cached metadata alone (6.2).
+//! Decides from cached metadata alone what a background pass has to do for one object. See docs/spec/reports.md#6-2.
 //!
 //! The object itself is fetched only where the decision says so, once, and every policy that is due runs on that copy.
 

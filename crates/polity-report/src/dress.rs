@@ -1,4 +1,5 @@
-//! From an entry of a resource report to a public one: what the policy's metadata and mode add (10, 5.6).
+//! From an entry of a resource report to a public one: what the policy's metadata and mode add.
+//! See docs/spec/reports.md#10.
 
 use crate::ReportingKind;
 use crate::entry::{Entry, Outcome, PublicEntry, ResourceRef, Severity, TEXT_MAX, cut};

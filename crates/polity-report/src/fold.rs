@@ -1,4 +1,5 @@
-//! The fold: resource reports of a namespace, page by page, become the entries of each policy (7.4).
+//! The fold: resource reports of a namespace, page by page, become the entries of each policy.
+//! See docs/spec/reports.md#7-4.
 //!
 //! The result depends on what was read, not on the order in which it was read.
 

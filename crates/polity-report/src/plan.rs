@@ -1,4 +1,5 @@
-//! The plan: what must be written so that the public reports of a namespace say what was folded (7.4, 4, 12).
+//! The plan: the writes after which the public reports of a namespace contain the folded entries.
+//! See docs/spec/reports.md#7-4.
 //!
 //! Equal but for times and the way things were found: no request at all, since every write costs each reader a read
 //! and a rewrite of its tables. Objects of other producers share the kinds and are never touched.

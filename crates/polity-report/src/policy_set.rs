@@ -1,4 +1,4 @@
-//! What the fold knows about policies: that they exist, and what their metadata adds to every entry (7.4, 10).
+//! The policies that the fold knows, and what their metadata adds to every entry. See docs/spec/reports.md#10.
 
 use std::collections::BTreeMap;
 

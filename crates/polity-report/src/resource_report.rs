@@ -1,4 +1,5 @@
-//! Resource reports: all that policies say about one object, named by its uid and owned by it (5.4, 5.5).
+//! Resource reports: the results of all policies for one object, named by its UID and owned by it.
+//! See docs/spec/reports.md#5-4.
 //!
 //! Several processes write them: every replica that admits, and the background pass. Entries stand in a map, so each
 //! writer sends one merge patch with its own keys and never loses what another wrote. A merge patch merges maps but
@@ -16,7 +17,7 @@ use crate::public::WireMetadata;
 use crate::read::{Metadata, ReadError, read_metadata, read_stamp, text};
 use crate::shard::{BUCKET_LABEL, bucket};
 use crate::source::{ReportKey, is_own_key};
-use crate::verdict::{Answer, Evaluator, Process, Verdict, to_entry};
+use crate::verdict::{Evaluator, GuestVerdict, Process, Verdict, to_entry};
 
 pub const GROUP: &str = "reports.polity.dev";
 pub const API_VERSION: &str = "reports.polity.dev/v1alpha1";
@@ -91,7 +92,7 @@ impl Evaluation {
         if why == Why::Elapsed {
             return None;
         }
-        let verdict = Verdict::from(Answer::failed(message));
+        let verdict = Verdict::from(GuestVerdict::failed(message));
         let entry = to_entry(evaluator, &verdict, Process::Background, now);
         Some(Self {
             policy: evaluator.policy.key(),

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_5_6() {
+    fn every_kind_has_its_own_names_labels_and_keys() {
         use PolicyKind::*;
         for (kind, namespace, object, label, field, key) in [
             (
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_and_told_in_full_5_3() {
+    fn a_long_name_is_cut_and_kept_in_an_annotation() {
         let long = "p".repeat(120);
         let key = policy(PolicyKind::ClusterAdmissionPolicy, None, &long).key();
         let label = key.label_key();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_makes_room_for_the_first_chunk_of_another_policy_4_2() {
+    fn a_chunk_makes_room_for_the_first_chunk_of_another_policy() {
         let foo = policy(PolicyKind::ClusterAdmissionPolicy, None, "foo").key();
         assert_eq!(foo.object_name(1, |_| false), "cpol-foo-1");
         let mut taken = BTreeSet::from(["cpol-foo-1".to_owned()]);

@@ -45,9 +45,9 @@ pub struct Evaluator {
     pub context_aware: bool,
 }
 
-/// What a policy or group answered: the guest's own verdict, before mode, message and mutation rules.
+/// The verdict of a policy or group itself, before mode, message and mutation rules are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum GuestVerdict {
     Allowed {
         /// As the guest gave it; empty for a plain yes.
         message: String,
@@ -68,7 +68,7 @@ pub enum Answer {
     NotMatched,
 }
 
-impl Answer {
+impl GuestVerdict {
     pub fn allowed() -> Self {
         Self::Allowed {
             message: String::new(),
@@ -111,12 +111,12 @@ impl Member {
 /// An answer, with those of its members for a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    pub answer: Answer,
+    pub answer: GuestVerdict,
     pub members: BTreeMap<String, Member>,
 }
 
-impl From<Answer> for Verdict {
-    fn from(answer: Answer) -> Self {
+impl From<GuestVerdict> for Verdict {
+    fn from(answer: GuestVerdict) -> Self {
         Self {
             answer,
             members: BTreeMap::new(),
@@ -153,11 +153,11 @@ pub fn to_entry(
         properties.insert(format!("member.{name}"), member.as_str().to_owned());
     }
     let (result, message) = match &verdict.answer {
-        Answer::NotMatched => return None,
-        Answer::Allowed { mutated: true, .. } if !evaluator.mutating => {
+        GuestVerdict::NotMatched => return None,
+        GuestVerdict::Allowed { mutated: true, .. } if !evaluator.mutating => {
             (Outcome::Fail, attempted_to_mutate(&evaluator.policy))
         }
-        Answer::Allowed {
+        GuestVerdict::Allowed {
             message,
             mutated,
             warnings,
@@ -170,9 +170,9 @@ pub fn to_entry(
             }
             (Outcome::Pass, message.clone())
         }
-        Answer::Denied { message } => (Outcome::Fail, message.clone()),
-        Answer::Failed { message } => (Outcome::Error, message.clone()),
-        Answer::Exempted { exceptions } => {
+        GuestVerdict::Denied { message } => (Outcome::Fail, message.clone()),
+        GuestVerdict::Failed { message } => (Outcome::Error, message.clone()),
+        GuestVerdict::Exempted { exceptions } => {
             properties.insert("exceptions".to_owned(), cut(exceptions.join(","), TEXT_MAX));
             (Outcome::Skip, String::new())
         }
@@ -286,7 +286,7 @@ mod tests {
     fn check(
         name: &str,
         (mode, mutating): (Mode, bool),
-        answer: Answer,
+        answer: GuestVerdict,
         expected: [Option<(Outcome, &str, &str)>; 2],
     ) {
         let ways = [Process::Admission, Process::Background];
@@ -320,24 +320,24 @@ mod tests {
     fn the_table_of_10() {
         use Mode::{Monitor, Protect};
         use Outcome::{Error, Fail, Pass, Skip};
-        let mutated = Answer::Allowed {
+        let mutated = GuestVerdict::Allowed {
             message: String::new(),
             mutated: true,
             warnings: Vec::new(),
         };
-        let warned = Answer::Allowed {
+        let warned = GuestVerdict::Allowed {
             message: String::new(),
             mutated: false,
             warnings: vec!["soon gone".to_owned()],
         };
-        let exempted = Answer::Exempted {
+        let exempted = GuestVerdict::Exempted {
             exceptions: vec!["x".to_owned()],
         };
         let may_not = "Request rejected by policy clusterwide-p. The policy attempted";
         check(
             "allowed",
             (Protect, false),
-            Answer::allowed(),
+            GuestVerdict::allowed(),
             [Some((Pass, "", "validating")); 2],
         );
         check(
@@ -367,19 +367,19 @@ mod tests {
         check(
             "denied, protect",
             (Protect, false),
-            Answer::denied("no"),
+            GuestVerdict::denied("no"),
             [None, Some((Fail, "no", ""))],
         );
         check(
             "denied, monitor",
             (Monitor, false),
-            Answer::denied("no"),
+            GuestVerdict::denied("no"),
             [Some((Fail, "no", "")); 2],
         );
         check(
             "trap or time-out",
             (Protect, false),
-            Answer::failed("trap"),
+            GuestVerdict::failed("trap"),
             [Some((Error, "trap", "")); 2],
         );
         check(
@@ -391,13 +391,13 @@ mod tests {
         check(
             "does not match",
             (Protect, false),
-            Answer::NotMatched,
+            GuestVerdict::NotMatched,
             [None; 2],
         );
         check(
             "mutating, plain yes",
             (Protect, true),
-            Answer::allowed(),
+            GuestVerdict::allowed(),
             [None, Some((Pass, "", "mutating"))],
         );
     }
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn a_group_is_one_entry_that_tells_its_members() {
         let verdict = Verdict {
-            answer: Answer::denied("the group says no"),
+            answer: GuestVerdict::denied("the group says no"),
             members: BTreeMap::from([
                 ("a".to_owned(), Member::Allowed),
                 ("b".to_owned(), Member::Denied),
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn long_messages_are_cut() {
-        let verdict = Answer::denied("é".repeat(2000)).into();
+        let verdict = GuestVerdict::denied("é".repeat(2000)).into();
         let entry = to_entry(
             &evaluator(Mode::Monitor, false),
             &verdict,

@@ -12,7 +12,7 @@ use polity_report::plan::{Settings, Write, plan};
 use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::public::ReportGroup;
 use polity_report::resource_report::{Evaluated, Evaluation, Resource, ResourceReport};
-use polity_report::verdict::{Answer, Evaluator, Mode, Process, to_entry};
+use polity_report::verdict::{Evaluator, GuestVerdict, Mode, Process, to_entry};
 use polity_report::{Outcome, PolicyKind, ReportingPolicy, ResourceRef, Severity};
 use serde_json::{Value, json};
 
@@ -150,7 +150,7 @@ fn written(namespace: &str, settings: &Settings) -> (Value, Vec<Value>) {
         context_aware: true,
     };
     let now = "2026-11-15T00:00:00Z".parse().unwrap();
-    let verdict = Answer::denied("Privileged container is not allowed").into();
+    let verdict = GuestVerdict::denied("Privileged container is not allowed").into();
     let evaluation = Evaluation {
         policy: policy.key(),
         version: evaluator.version.clone(),

@@ -9,7 +9,7 @@ use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::public::{PublicReport, ReportGroup};
 use polity_report::read::read_report;
 use polity_report::resource_report::{Evaluated, Evaluation, Resource, ResourceReport};
-use polity_report::verdict::{Answer, Evaluator, Mode, Process, to_entry};
+use polity_report::verdict::{Evaluator, GuestVerdict, Mode, Process, to_entry};
 use polity_report::{PolicyKind, ReportingKind, ReportingPolicy, ResourceRef, Severity};
 
 pub(crate) const NAMESPACE: &str = "shop";
@@ -68,7 +68,7 @@ pub(crate) fn evaluation(
     policy: ReportingPolicy,
     version: &str,
     resource: &Resource,
-    answer: Answer,
+    answer: GuestVerdict,
     process: Process,
     now: Timestamp,
 ) -> Evaluation {
@@ -88,7 +88,7 @@ pub(crate) fn evaluation(
 pub(crate) fn scanned(
     policy: ReportingPolicy,
     resource: &Resource,
-    answer: Answer,
+    answer: GuestVerdict,
     seconds: i64,
 ) -> Evaluation {
     evaluation(
@@ -111,9 +111,9 @@ pub(crate) fn report_of(
         .iter()
         .map(|(policy, is_allowed)| {
             let answer = if *is_allowed {
-                Answer::allowed()
+                GuestVerdict::allowed()
             } else {
-                Answer::denied("no")
+                GuestVerdict::denied("no")
             };
             scanned(policy.clone(), resource, answer, seconds)
         })
