@@ -25,6 +25,7 @@ use crate::object::{Snapshot, Stored};
 use crate::object::{encode, meta};
 use crate::openapi::Documents;
 use crate::registry::Registry;
+use crate::request::body::BodyBudget;
 use crate::served::{Compiler, ServedResource};
 use polity_auth::authorize::{AuthorizationMode, Authorizer};
 use polity_auth::rbac::Roles;
@@ -58,6 +59,8 @@ pub struct ClusterOptions {
     pub identity: Identity,
     /// Shared by the clusters of a fleet.
     pub compiler: Compiler,
+    /// Shared by the clusters of a fleet.
+    pub body_budget: BodyBudget,
 }
 
 /// One named check and whether it passes.
@@ -75,6 +78,7 @@ pub struct Cluster {
     authorization: AuthorizationMode,
     identity: Identity,
     compiler: Compiler,
+    body_budget: BodyBudget,
     registry: ArcSwap<Registry>,
     summaries: Mutex<Summaries>,
     roles: ArcSwap<Roles>,
@@ -109,6 +113,7 @@ impl Cluster {
             authorization: options.authorization,
             identity: options.identity,
             compiler: options.compiler,
+            body_budget: options.body_budget,
             registry: ArcSwap::default(),
             summaries: Mutex::default(),
             roles: ArcSwap::default(),
@@ -144,6 +149,11 @@ impl Cluster {
 
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// What the bodies of all requests may take together.
+    pub fn body_budget(&self) -> &BodyBudget {
+        &self.body_budget
     }
 
     pub fn compiler(&self) -> &Compiler {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::request::Parts;
 use http::{Request, Response};
@@ -21,6 +22,7 @@ use crate::cluster::Cluster;
 use crate::engine::Warnings;
 use crate::metrics::{RequestLabels, RequestMetrics};
 use crate::registry::Registry;
+use crate::request::body::{self, Reservation};
 use crate::request::path::{self, Target};
 use crate::request::query::Query;
 use polity_auth::impersonate::Impersonation;
@@ -38,6 +40,8 @@ pub struct Incoming {
     pub body: Body,
     pub path: String,
     pub query: Query,
+    /// What the body takes of the budget of all bodies, for as long as the request is handled.
+    reservation: Reservation,
 }
 
 impl Incoming {
@@ -50,7 +54,16 @@ impl Incoming {
             body,
             path,
             query,
+            reservation: Reservation::default(),
         }
+    }
+
+    /// Reads the body, or refuses it when it is too large or too much is in flight.
+    pub async fn read_body(&mut self, cluster: &Cluster) -> Result<Bytes, ApiError> {
+        let (bytes, reservation) =
+            body::read(std::mem::take(&mut self.body), cluster.body_budget()).await?;
+        self.reservation = reservation;
+        Ok(bytes)
     }
 
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
