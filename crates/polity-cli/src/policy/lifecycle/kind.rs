@@ -22,17 +22,13 @@ pub(super) fn value_parser() -> impl TypedValueParser<Value = PolicyKind> {
     PossibleValuesParser::new(values).try_map(|typed| {
         NAMESPACED_FIRST
             .into_iter()
-            .find(|kind| spellings(*kind).contains(&typed.to_lowercase()))
+            .find(|kind| spellings(*kind).contains(&typed.to_lowercase().as_str()))
             .ok_or("no kind of policies")
     })
 }
 
-fn spellings(kind: PolicyKind) -> [String; 3] {
-    [
-        kind.short().to_owned(),
-        kind.as_str().to_lowercase(),
-        kind.plural().to_owned(),
-    ]
+fn spellings(kind: PolicyKind) -> [&'static str; 3] {
+    [kind.short(), kind.singular(), kind.plural()]
 }
 
 #[cfg(test)]
@@ -55,7 +51,7 @@ mod tests {
     fn kinds_are_read_in_every_spelling_of_kubectl() {
         for kind in PolicyKind::ALL {
             for spelling in spellings(kind) {
-                assert_eq!(read(&spelling), Some(kind), "{spelling}");
+                assert_eq!(read(spelling), Some(kind), "{spelling}");
                 assert_eq!(read(&spelling.to_uppercase()), Some(kind), "{spelling}");
             }
             assert_eq!(read(kind.as_str()), Some(kind));
