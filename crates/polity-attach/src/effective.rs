@@ -1,4 +1,4 @@
-//! Effective policy: what holds for an object, on which paths, and where every field comes from (C1 to C3).
+//! Effective policy: the settings in effect for an object, on which paths, and the source of every field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ pub struct Setting {
 pub struct Resultant {
     pub group: String,
     pub kind: String,
-    /// `authoritative` where Polity is the controller of the kind, else `computed` (4.5).
+    /// `authoritative` where Polity is the controller of the kind, else `computed`.
     pub basis: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,

@@ -1,4 +1,4 @@
-//! The merge of all policies on one path (5.2, 5.4, 5.5), with the fate of every field.
+//! Merges all policies on one path, with the outcome of every field. See docs/spec/attachment.md#5-2.
 //!
 //! One fold serves all strategies: from the lowest level up, defaults fill what is not set yet and overrides replace
 //! what is. Each policy's own strategy governs what is beneath it and nothing else, so an override at the root is never

@@ -1,4 +1,4 @@
-//! Reading a policy (4.2): its targets, its body cut into stanzas, and what is wrong with it.
+//! Reads a policy: its targets, the stanzas of its body, and its errors. See docs/spec/attachment.md#4-2.
 //!
 //! A mistake never stops the engine: it makes the policy invalid, with the sentence its author will read.
 
@@ -60,7 +60,7 @@ pub(crate) struct Piece {
     pub(crate) tree: Tree,
 }
 
-/// What decides between policies of one level: age (B4), then `namespace/name` by bytes (B5). A policy without a
+/// The order of policies at one level: by age, then by the bytes of `namespace/name`. A policy without a
 /// creation time counts as newest. Kind and group only serve to order what is otherwise equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
@@ -71,7 +71,7 @@ pub(crate) struct Rank {
     group: String,
 }
 
-/// The verdict of another controller on a policy of its kind (4.5).
+/// The verdict of another controller on a policy of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) controller: String,

@@ -1,4 +1,5 @@
-//! Compares one object with one definition: whether it matches, and the object that would match. See docs/spec/governance.md#11-4.
+//! Compares one object with one definition: whether it matches, and the object that would match.
+//! See docs/spec/governance.md#11-4.
 
 mod metadata;
 mod secret;
