@@ -151,22 +151,22 @@ mod tests {
         };
         let (decoded, errors) = decode(json!({
             "remediationAction": 1, "severity": null, "pruneObjectBehavior": null,
-            "namespaceSelector": {"include": "a", "exclude": null, "matchLabels": {"a": true}},
+            "namespaceSelector": {"include": "a", "exclude": null},
             "object-templates": [{"complianceType": []}, {}],
         }));
         assert_eq!(
             errors,
-            "spec.remediationAction: Invalid value: 1: must be a string; \
-             spec.namespaceSelector.include: Invalid value: \"a\": must be a list; \
-             spec.namespaceSelector.matchLabels.a: Invalid value: true: must be a string"
-        );
-        assert!(decoded.is_none(), "the label has no value");
-        let (decoded, errors) = decode(json!({"object-templates": [{"complianceType": []}, {}]}));
-        assert_eq!(
-            errors,
-            "spec.object-templates[0].complianceType: Invalid value: []: must be a string"
+            "spec.namespaceSelector.include: Invalid value: \"a\": must be a list; \
+             spec.object-templates[0].complianceType: Invalid value: []: must be a string; \
+             spec.remediationAction: Invalid value: 1: must be a string"
         );
         assert_eq!(decoded.unwrap().object_templates.unwrap().len(), 2);
+        let (decoded, errors) = decode(json!({"namespaceSelector": {"matchLabels": {"a": true}}}));
+        assert_eq!(
+            errors,
+            "spec.namespaceSelector.matchLabels.a: Invalid value: true: must be a string"
+        );
+        assert!(decoded.is_none(), "a label must have a value");
         let (decoded, errors) = decode(json!({"object-templates": [3]}));
         assert_eq!(
             errors,

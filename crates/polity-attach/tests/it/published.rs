@@ -615,7 +615,7 @@ fn explain_names_winner_stanza_level_and_every_loser_with_its_rule() {
         [
             "gw-old yes Gateway/infra/g None",
             "gw-new no Gateway/infra/g Some(Age)",
-            "ns no Namespace/infra Some(Stanza)",
+            "ns no Namespace/infra Some(Override)",
             "rt no HTTPRoute/infra/r Some(Level)",
         ]
     );

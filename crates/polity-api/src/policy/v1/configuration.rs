@@ -205,19 +205,31 @@ pub struct ConfigurationPolicyStatus {
     pub last_evaluated_generation: Option<i64>,
 
     /// Result of each object template, in their order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub compliancy_details: Vec<TemplateCompliance>,
 
     /// Objects that were evaluated, sorted by kind, namespace and name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub related_objects: Vec<RelatedObject>,
 
     /// Objects that an informing policy no longer lists. They are pruned when the policy enforces.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub prunable_objects: Vec<PrunableObject>,
 
     /// Most recent compliance messages, newest first, at most 10.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub history: Vec<HistoryMessage>,
 }
 
@@ -230,12 +242,15 @@ pub struct TemplateCompliance {
     pub compliant: Option<String>,
 
     /// Deprecated and always empty.
-    #[serde(rename = "Validity")]
+    #[serde(rename = "Validity", deserialize_with = "null_as_default")]
     #[schemars(schema_with = "any_object")]
     pub validity: Map<String, Value>,
 
     /// Conditions of the object template.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub conditions: Vec<ObjectCondition>,
 }
 
@@ -244,19 +259,28 @@ pub struct TemplateCompliance {
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectCondition {
     /// Type of the condition: `violation` or `notification`, or for an OperatorPolicy the object that it is about.
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub type_: String,
 
     /// Status of the condition.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub status: String,
 
     /// Reason for the status as a fixed phrase.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub reason: String,
 
     /// Reason for the status as a sentence, with details.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub message: String,
 
     /// Time when the condition last changed.
@@ -273,10 +297,14 @@ pub struct RelatedObject {
     pub compliant: Option<String>,
 
     /// Reason for the compliance state as a fixed phrase.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub reason: String,
 
     /// Reference to the object.
+    #[serde(deserialize_with = "null_as_default")]
     pub object: ObjectReference,
 
     /// Additional information about the object.
@@ -289,14 +317,21 @@ pub struct RelatedObject {
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
     /// API group and version of the object.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub api_version: String,
 
     /// Kind of the object.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub kind: String,
 
     /// Name and namespace of the object.
+    #[serde(deserialize_with = "null_as_default")]
     pub metadata: ObjectMetadata,
 }
 
@@ -305,7 +340,10 @@ pub struct ObjectReference {
 #[serde(default)]
 pub struct ObjectMetadata {
     /// Name of the object; `-` if no object matched.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub name: String,
 
     /// Namespace of the object. Not set for cluster-scoped objects.
@@ -339,6 +377,7 @@ pub struct ObjectProperties {
 #[serde(rename_all = "camelCase", default)]
 pub struct PrunableObject {
     /// Reference to the object.
+    #[serde(deserialize_with = "null_as_default")]
     pub object: ObjectReference,
 
     /// UID of the object.
