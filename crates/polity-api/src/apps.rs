@@ -11,7 +11,8 @@ pub mod v1 {
 
     use crate::policy::v1::any_object;
 
-    /// Clusters for policies, the way they were chosen before Placement.
+    /// PlacementRule selects clusters for policies. It is the predecessor of Placement; Polity reads its decisions and
+    /// does not write them.
     #[derive(
         Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema,
     )]
@@ -23,7 +24,7 @@ pub mod v1 {
         namespaced,
         status = "PlacementRuleStatus",
         derive = "PartialEq",
-        doc = "Clusters for policies, the way they were chosen before Placement. Its decisions are read, not made."
+        doc = "PlacementRule selects clusters for policies. It is the predecessor of Placement; Polity reads its decisions and does not write them."
     )]
     #[serde(rename_all = "camelCase", default)]
     pub struct PlacementRuleSpec {
@@ -31,7 +32,7 @@ pub mod v1 {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub cluster_selector: Option<LabelSelector>,
 
-        /// The clusters by name.
+        /// Names of the clusters to select from.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub clusters: Vec<ClusterReference>,
 
@@ -39,16 +40,16 @@ pub mod v1 {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub cluster_conditions: Vec<ClusterConditionFilter>,
 
-        /// How many clusters at most.
+        /// Maximum number of clusters to select.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub cluster_replicas: Option<i32>,
 
-        /// By which resource clusters are preferred.
+        /// Resource by which clusters are preferred.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(schema_with = "any_object")]
         pub resource_hint: Option<Map<String, Value>>,
 
-        /// Who decides.
+        /// Name of the scheduler that selects the clusters.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub scheduler_name: Option<String>,
 
@@ -58,10 +59,10 @@ pub mod v1 {
         pub policies: Vec<Map<String, Value>>,
     }
 
-    /// A cluster by name.
+    /// A reference to a cluster.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct ClusterReference {
-        /// The name.
+        /// Name of the cluster.
         pub name: String,
     }
 
@@ -69,31 +70,31 @@ pub mod v1 {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct ClusterConditionFilter {
-        /// The type of the condition.
+        /// Type of the condition.
         #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
         pub type_: Option<String>,
 
-        /// Its status.
+        /// Status of the condition.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub status: Option<String>,
     }
 
-    /// The decisions of a rule.
+    /// Decisions of a PlacementRule.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct PlacementRuleStatus {
-        /// The clusters that were chosen.
+        /// Selected clusters.
         pub decisions: Vec<PlacementRuleDecision>,
     }
 
-    /// A cluster that was chosen.
+    /// A selected cluster.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase", default)]
     pub struct PlacementRuleDecision {
-        /// The cluster.
+        /// Name of the cluster.
         pub cluster_name: String,
 
-        /// Its namespace on the hub.
+        /// Namespace of the cluster on the hub.
         pub cluster_namespace: String,
     }
 

@@ -12,7 +12,8 @@ use crate::reports::Summary;
 /// How many failing resources a summary names at most.
 pub const FAILING_NAMED: usize = 5;
 
-/// The audit of one policy, named by the policy's unique name. It has a status only.
+/// AuditSummary reports the progress and the results of the audit of one policy. Its name is the unique name of the
+/// policy. It has only a status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "polity.dev",
@@ -23,65 +24,65 @@ pub const FAILING_NAMED: usize = 5;
     no_spec,
     status = "AuditSummaryStatus",
     derive = "PartialEq",
-    doc = "How far the audit of a policy is, and what it found. Named by the policy's unique name."
+    doc = "AuditSummary reports the progress and the results of the audit of one policy. Its name is the unique name of the policy."
 )]
 pub struct AuditSummaryFields {}
 
-/// What the parts of the audit found. A pass is complete when all of them have the same policy and generation.
+/// Results of the audit shards. A pass is complete when all shards report the same policy and generation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditSummaryStatus {
-    /// One entry for each part that the work is cut into.
+    /// Results by shard.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["shard".into()]))]
     pub shards: Vec<AuditShard>,
 }
 
-/// One part of the audit.
+/// Result of one audit shard.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditShard {
-    /// Which part this is, from 0.
+    /// Index of the shard, from 0.
     #[schemars(range(min = 0))]
     pub shard: i32,
 
-    /// How many parts there are.
+    /// Number of shards.
     #[schemars(range(min = 1))]
     pub of: i32,
 
-    /// The policy that was audited.
+    /// UID of the policy that was audited.
     #[serde(rename = "policyUID")]
     pub policy_uid: String,
 
-    /// The generation of the policy that was audited.
+    /// Generation of the policy that was audited.
     pub policy_generation: i64,
 
-    /// When the pass was through; absent for a policy that is not audited.
+    /// Time when the pass was completed. Not set for a policy that is not audited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,
 
-    /// The results that the policy has now, from admission or from the audit.
+    /// Number of current results of the policy by outcome, from admission and audit.
     #[serde(default)]
     pub summary: Summary,
 
-    /// Some of the resources that fail, in order.
+    /// Some of the failing resources, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub failing: Vec<FailingResource>,
 }
 
-/// A resource that fails.
+/// A resource that fails the policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailingResource {
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: String,
 
-    /// Its namespace; absent where it has none.
+    /// Namespace of the resource. Not set for cluster-scoped resources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
 }

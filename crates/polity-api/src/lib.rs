@@ -10,6 +10,7 @@
 )]
 
 pub mod apps;
+pub mod attachment;
 pub mod audit;
 pub mod cluster;
 pub mod crd;
@@ -17,7 +18,12 @@ pub mod decode;
 pub mod policies;
 pub mod policy;
 pub mod reports;
+mod unknown;
 mod vocabulary;
 
+/// The label selector of Kubernetes, as fields of our kinds have it.
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
 pub use crd::crds;
-pub use decode::{DecodeError, decode};
+pub use decode::{DecodeError, decode, decode_fields, decode_metadata};
+pub use unknown::unknown_fields;

@@ -38,3 +38,8 @@ macro_rules! vocabulary {
 }
 
 pub(crate) use vocabulary;
+
+/// The schema of a string that must be one of these words.
+pub(crate) fn one_of(words: &[&str]) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": words })
+}

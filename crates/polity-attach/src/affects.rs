@@ -1,4 +1,4 @@
-//! What a policy acts on (C4): how many objects of which kinds and namespaces, and which ones.
+//! The objects that a policy affects: their number by kind and namespace, and a list of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

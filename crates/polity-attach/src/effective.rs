@@ -1,4 +1,4 @@
-//! Effective policy: what holds for an object, on which paths, and where every field comes from (C1 to C3).
+//! Effective policy: the settings in effect for an object, on which paths, and the source of every field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::graph::paths::{Path, Step, Through};
 use crate::kind::PolicyKind;
 use crate::merge::{Merged, OWN, Rule, Verdict};
 use crate::object::ObjectRef;
-use crate::policy::Place;
+use crate::policy::BodyPart;
 use crate::tree::Source;
 
 /// The most paths to one object that are listed; results are complete whatever their number.
@@ -49,7 +49,7 @@ pub struct Setting {
 pub struct Resultant {
     pub group: String,
     pub kind: String,
-    /// `authoritative` where Polity is the controller of the kind, else `computed` (4.5).
+    /// `authoritative` where Polity is the controller of the kind, else `computed`.
     pub basis: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
@@ -262,11 +262,11 @@ impl Graph {
     }
 }
 
-fn stanza(place: Place) -> &'static str {
+fn stanza(place: BodyPart) -> &'static str {
     match place {
-        Place::Top => "spec",
-        Place::Defaults => "defaults",
-        Place::Overrides => "overrides",
+        BodyPart::Top => "spec",
+        BodyPart::Defaults => "defaults",
+        BodyPart::Overrides => "overrides",
     }
 }
 
@@ -283,18 +283,18 @@ fn render(
             .get(source as usize)
             .map(|part| part.piece.place)
     };
-    let in_place = |place: Place| {
+    let in_place = |place: BodyPart| {
         merged
             .tree
             .value_of(&|source| place_of(source) == Some(place))
     };
-    let mut spec = match in_place(Place::Top) {
+    let mut spec = match in_place(BodyPart::Top) {
         Some(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
     for (place, plural, singular) in [
-        (Place::Defaults, "defaults", "default"),
-        (Place::Overrides, "overrides", "override"),
+        (BodyPart::Defaults, "defaults", "default"),
+        (BodyPart::Overrides, "overrides", "override"),
     ] {
         if let Some(value) = in_place(place)
             .filter(|value| value.as_object().is_none_or(|fields| !fields.is_empty()))

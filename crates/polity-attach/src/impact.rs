@@ -53,8 +53,8 @@ pub struct PolicyImpact {
     pub after: String,
 }
 
-/// The place of a value: kind, section, path.
-type Place = (String, Option<String>, String);
+/// Identifies a value: kind, section, path.
+type ValueKey = (String, Option<String>, String);
 
 impl Impact {
     /// How the results of `after` differ from those of `before`.
@@ -143,7 +143,7 @@ fn difference(before: &Graph, after: &Graph, object: &ObjectRef) -> Option<Objec
     let from = values_by_place(&before.effective(object, None));
     let to = values_by_place(&after.effective(object, None));
     let mut sums: BTreeMap<(String, Option<String>, String, String), FieldChange> = BTreeMap::new();
-    let places: BTreeSet<&Place> = from.keys().chain(to.keys()).collect();
+    let places: BTreeSet<&ValueKey> = from.keys().chain(to.keys()).collect();
     let nothing = BTreeMap::new();
     for place in places {
         let (old, new) = (
@@ -193,8 +193,8 @@ fn difference(before: &Graph, after: &Graph, object: &ObjectRef) -> Option<Objec
 }
 
 /// The winning value of every field, by kind, section and path.
-fn values_by_place(results: &[Resultant]) -> BTreeMap<Place, BTreeMap<String, Value>> {
-    let mut found: BTreeMap<Place, BTreeMap<String, Value>> = BTreeMap::new();
+fn values_by_place(results: &[Resultant]) -> BTreeMap<ValueKey, BTreeMap<String, Value>> {
+    let mut found: BTreeMap<ValueKey, BTreeMap<String, Value>> = BTreeMap::new();
     for result in results {
         let kind =
             polity_core::GroupKind::new(result.group.as_str(), result.kind.as_str()).to_string();

@@ -1,4 +1,4 @@
-//! What is not as it should be (C11, 9.1): policies that do not act, kinds that do not conform, references that lead
+//! Problems that users should know: policies that do not act, kinds that do not conform, references that lead
 //! nowhere or are not permitted.
 
 use crate::finding::{self, Finding, Severity};

@@ -1,4 +1,4 @@
-//! Policy kinds: what a CRD says about itself, corrected by settings (4.1, 4.5).
+//! Policy kinds: what their CRDs declare, corrected by settings. See docs/spec/attachment.md#4-1.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::settings::{
     TieBreak,
 };
 
-/// The label that makes a CRD a policy kind (A8).
+/// The label that makes a CRD a policy kind.
 pub const POLICY_LABEL: &str = "gateway.networking.k8s.io/policy";
 /// The annotation that makes Polity the controller of a policy kind.
 pub const MANAGED_ANNOTATION: &str = "polity.dev/managed-policy";
@@ -48,14 +48,14 @@ impl PartialEq for Definition {
     }
 }
 
-/// Where a kind keeps the verdicts on its policies (7.1).
+/// Where a kind keeps the verdicts on its policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusForm {
     /// `status.ancestors`, with the most entries its schema allows.
     Ancestors { max: usize },
     /// `status.conditions`.
     Flat,
-    /// Neither: the kind does not conform (A3).
+    /// Neither: the kind does not conform.
     Absent,
 }
 
@@ -176,7 +176,7 @@ impl Definition {
         })
     }
 
-    /// What does not conform (A2, A3) or could be better (A10 to A12, 4.1), for a kind that is a policy kind.
+    /// What does not conform to Gateway API or could be better, for a policy kind.
     pub(crate) fn lint(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut say = |severity, code, message: String| {
@@ -330,7 +330,7 @@ impl PolicyKind {
         self.schema.as_ref()?.property("spec")
     }
 
-    /// `timeoutPolicy` for TimeoutPolicy: the key of its resultant (7.6).
+    /// `timeoutPolicy` for TimeoutPolicy: the key of its resultant.
     pub fn lower_camel(&self) -> String {
         lower_camel(&self.kind.kind)
     }

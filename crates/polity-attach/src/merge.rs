@@ -1,4 +1,4 @@
-//! The merge of all policies on one path (5.2, 5.4, 5.5), with the fate of every field.
+//! Merges all policies on one path, with the outcome of every field. See docs/spec/attachment.md#5-2.
 //!
 //! One fold serves all strategies: from the lowest level up, defaults fill what is not set yet and overrides replace
 //! what is. Each policy's own strategy governs what is beneath it and nothing else, so an override at the root is never
@@ -38,43 +38,37 @@ pub(crate) struct Part<'a> {
     pub(crate) depth: usize,
 }
 
-/// Why one policy beats another on a field.
+/// Why the value of one policy takes precedence over that of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Rule {
-    /// B2: direct beats inherited.
-    #[serde(rename = "B2")]
+    /// A policy that targets the object itself takes precedence over an inherited one.
     Direct,
-    /// B3: overrides beat defaults.
-    #[serde(rename = "B3")]
-    Stanza,
-    /// The upper override beats the lower one, the lower default the upper one.
-    #[serde(rename = "level")]
+    /// Overrides take precedence over defaults.
+    Override,
+    /// Of two overrides the upper one takes precedence, of two defaults the lower one.
     Level,
-    /// B4: the older policy beats the newer one.
-    #[serde(rename = "B4")]
+    /// The older policy takes precedence over the newer one.
     Age,
-    /// B5: the first by `namespace/name`.
-    #[serde(rename = "B5")]
+    /// The policy that comes first by `namespace/name` takes precedence.
     Name,
-    /// An atomic strategy sets the whole body aside.
-    #[serde(rename = "strategy")]
+    /// A policy with an atomic strategy replaces the other body as a whole.
     Strategy,
-    /// The object's own value beats a default.
-    #[serde(rename = "object")]
+    /// The object's own value takes precedence over a default.
     Object,
 }
 
 impl Rule {
-    /// What a reader is told.
+    /// The reason as shown to users.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::Direct => "direct beats inherited (B2)",
-            Self::Stanza => "overrides beat defaults (B3)",
-            Self::Level => "upper overrides and lower defaults win (level)",
-            Self::Age => "the older policy wins (B4)",
-            Self::Name => "first by namespace/name (B5)",
-            Self::Strategy => "an atomic policy holds as a whole (strategy)",
-            Self::Object => "the object sets it itself",
+            Self::Direct => "direct policies take precedence over inherited ones",
+            Self::Override => "overrides take precedence over defaults",
+            Self::Level => "upper overrides and lower defaults take precedence",
+            Self::Age => "the older policy takes precedence",
+            Self::Name => "the first policy by namespace/name takes precedence",
+            Self::Strategy => "an atomic policy applies as a whole",
+            Self::Object => "the object sets the field itself",
         }
     }
 }
@@ -228,7 +222,7 @@ impl<'a> Merged<'a> {
         };
         match (winner.piece.side, loser.piece.side) {
             (Side::Direct, Side::Override | Side::Default) => Rule::Direct,
-            (Side::Override, Side::Default) => Rule::Stanza,
+            (Side::Override, Side::Default) => Rule::Override,
             _ if winner.depth != loser.depth => Rule::Level,
             _ if self.tie_break == TieBreak::Established => Rule::Level,
             _ if winner.rank.same_age(loser.rank) => Rule::Name,

@@ -61,7 +61,7 @@ impl ObjectRef {
         }
     }
 
-    /// The text that decides ties (B5): `namespace/name`, and `/name` for cluster-scoped objects.
+    /// The text by which policies of the same age are ordered: `namespace/name`, and `/name` for cluster-scoped objects.
     pub fn joined(&self) -> String {
         format!("{}/{}", self.namespace.as_deref().unwrap_or(""), self.name)
     }

@@ -1,4 +1,4 @@
-//! Reading a policy (4.2): its targets, its body cut into stanzas, and what is wrong with it.
+//! Reads a policy: its targets, the stanzas of its body, and its errors. See docs/spec/attachment.md#4-2.
 //!
 //! A mistake never stops the engine: it makes the policy invalid, with the sentence its author will read.
 
@@ -27,9 +27,9 @@ pub struct Target {
     pub section: Option<String>,
 }
 
-/// Where in the spec a part of the body stands.
+/// The part of a policy's spec that contains settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum BodyPart {
     Top,
     Defaults,
     Overrides,
@@ -54,13 +54,13 @@ pub(crate) enum Mode {
 /// A part of the body that takes part in the merge as one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Piece {
-    pub(crate) place: Place,
+    pub(crate) place: BodyPart,
     pub(crate) side: Side,
     pub(crate) mode: Mode,
     pub(crate) tree: Tree,
 }
 
-/// What decides between policies of one level: age (B4), then `namespace/name` by bytes (B5). A policy without a
+/// The order of policies at one level: by age, then by the bytes of `namespace/name`. A policy without a
 /// creation time counts as newest. Kind and group only serve to order what is otherwise equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
@@ -71,7 +71,7 @@ pub(crate) struct Rank {
     group: String,
 }
 
-/// The verdict of another controller on a policy of its kind (4.5).
+/// The verdict of another controller on a policy of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) controller: String,
@@ -284,7 +284,7 @@ fn pieces(object: &Value, kind: &PolicyKind) -> Result<Vec<Piece>, String> {
         take_strategies(&mut body, kind)?;
         let tree = Tree::by_schema(&Value::Object(body), kind.spec_schema().map(AsRef::as_ref));
         return Ok(without_empty(vec![Piece {
-            place: Place::Top,
+            place: BodyPart::Top,
             side: Side::Direct,
             mode: Mode::Fields,
             tree,
@@ -295,7 +295,7 @@ fn pieces(object: &Value, kind: &PolicyKind) -> Result<Vec<Piece>, String> {
     let overrides = take_stanza(&mut body, "overrides", "override")?;
     let strategy = chosen.strategy.unwrap_or(kind.strategy);
     let mode = mode_of(strategy);
-    let make = |place: Place, side: Side, mode: Mode, value: Value| Piece {
+    let make = |place: BodyPart, side: Side, mode: Mode, value: Value| Piece {
         place,
         side,
         mode,
@@ -310,14 +310,14 @@ fn pieces(object: &Value, kind: &PolicyKind) -> Result<Vec<Piece>, String> {
         Strategy::PatchOverrides | Strategy::AtomicOverrides => Side::Override,
         _ => Side::Default,
     };
-    let mut pieces = vec![make(Place::Top, top_side, mode, Value::Object(body))];
+    let mut pieces = vec![make(BodyPart::Top, top_side, mode, Value::Object(body))];
     if let Some(value) = defaults {
         let mode = chosen.defaults.unwrap_or(mode);
-        pieces.push(make(Place::Defaults, Side::Default, mode, value));
+        pieces.push(make(BodyPart::Defaults, Side::Default, mode, value));
     }
     if let Some(value) = overrides {
         let mode = chosen.overrides.unwrap_or(mode);
-        pieces.push(make(Place::Overrides, Side::Override, mode, value));
+        pieces.push(make(BodyPart::Overrides, Side::Override, mode, value));
     }
     let pieces = without_empty(pieces);
     said_twice(&pieces)?;
@@ -343,13 +343,16 @@ fn mode_of(strategy: Strategy) -> Mode {
     }
 }
 
-fn stanza_schema(kind: &PolicyKind, place: Place) -> Option<std::sync::Arc<polity_merge::Schema>> {
+fn stanza_schema(
+    kind: &PolicyKind,
+    place: BodyPart,
+) -> Option<std::sync::Arc<polity_merge::Schema>> {
     let spec = kind.spec_schema()?;
     let either = |a: &str, b: &str| spec.property(a).or_else(|| spec.property(b)).cloned();
     match place {
-        Place::Top => Some(spec.clone()),
-        Place::Defaults => either("defaults", "default"),
-        Place::Overrides => either("overrides", "override"),
+        BodyPart::Top => Some(spec.clone()),
+        BodyPart::Defaults => either("defaults", "default"),
+        BodyPart::Overrides => either("overrides", "override"),
     }
 }
 
@@ -371,10 +374,10 @@ fn take_stanza(
 
 /// Body fields beside a stanza count as defaults; the same field in both is a contradiction.
 fn said_twice(pieces: &[Piece]) -> Result<(), String> {
-    let Some(top) = pieces.iter().find(|piece| piece.place == Place::Top) else {
+    let Some(top) = pieces.iter().find(|piece| piece.place == BodyPart::Top) else {
         return Ok(());
     };
-    for stanza in pieces.iter().filter(|piece| piece.place != Place::Top) {
+    for stanza in pieces.iter().filter(|piece| piece.place != BodyPart::Top) {
         let mut twice = None;
         stanza
             .tree

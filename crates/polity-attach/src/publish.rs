@@ -1,5 +1,5 @@
-//! What is told beside the objects a policy acts on (7.5, 7.6, 7.9), as values: lists, EffectivePolicy objects and
-//! AttachmentStatus. Values of policies stand only in EffectivePolicy, so that editing one writes nothing else (C10).
+//! What is published next to the objects that a policy affects, as values: lists, EffectivePolicy objects and
+//! AttachmentStatus. Values of policies stand only in EffectivePolicy, so that editing one writes nothing else.
 
 mod marks;
 
@@ -20,7 +20,7 @@ pub use marks::{EXTENSION_TYPES, Mark, MarkPlace, POLICY_AFFECTED};
 const BUDGET: usize = 512 * 1024;
 
 impl Graph {
-    /// `status.effectivePolicy` of a Gateway API object (7.5): the policies that act on it, sorted. `None` where the
+    /// `status.effectivePolicy` of a Gateway API object: the policies that act on it, sorted. `None` where the
     /// served schema has no such field: it would be cut away, or refused.
     pub fn effective_policy_stanza(&self, object: &ObjectRef) -> Option<Value> {
         let kind = polity_core::GroupKind::new(object.group.as_str(), object.kind.as_str());
@@ -40,7 +40,7 @@ impl Graph {
         Some(policies.iter().map(named).collect())
     }
 
-    /// The EffectivePolicy (ClusterEffectivePolicy without a namespace) of all objects of one name (7.6); `None` when no
+    /// The EffectivePolicy (ClusterEffectivePolicy without a namespace) of all objects of one name; `None` when no
     /// policy acts on any of them.
     pub fn effective_policy(&self, namespace: Option<&str>, name: &str) -> Option<Value> {
         let mut entries: Vec<Value> = Vec::new();
@@ -164,7 +164,7 @@ impl Graph {
         entry
     }
 
-    /// The AttachmentStatus of a policy (7.9): our own word about it, for kinds of any controller.
+    /// The AttachmentStatus of a policy, which is written for kinds of any controller.
     pub fn attachment_status(&self, policy: &ObjectRef) -> Option<Value> {
         let id = self.refs.get(policy)?;
         let held = self.policies.get(&id)?;
@@ -223,7 +223,7 @@ impl Graph {
         Some(object)
     }
 
-    /// An object that only a hierarchy over all kinds reaches: its result stands on its Namespace (3.5).
+    /// An object that only a hierarchy over all kinds reaches: its result stands on its Namespace.
     fn is_of_any_kind(&self, object: &ObjectRef) -> bool {
         let Some(id) = self.refs.get(object) else {
             return false;

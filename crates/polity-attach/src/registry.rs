@@ -304,7 +304,7 @@ impl Registry {
         self.findings.extend(findings);
     }
 
-    /// Whether objects of this kind can never be targets or levels (3.5).
+    /// Whether objects of this kind can never be targets or levels.
     pub(crate) fn is_excluded(&self, group: &str, kind: &str) -> bool {
         let own = [
             "EffectivePolicy",

@@ -1,4 +1,4 @@
-//! What is said about a policy (7.1 to 7.3), as values: its ancestors, each with its conditions.
+//! The status of a policy, as values: its ancestors, each with its conditions. See docs/spec/attachment.md#7-1.
 
 mod conditions;
 mod write;
@@ -220,7 +220,7 @@ impl Graph {
         }
     }
 
-    /// How a policy fares over all contexts that decide on it (5.6).
+    /// The outcome of a policy over all contexts that decide on it.
     pub(crate) fn effectiveness(&self, id: ObjId, held: &Held) -> Effectiveness {
         let tally = self.tallies.get(&id);
         if let Some(effectiveness) = tally.and_then(crate::graph::Tally::effectiveness) {
@@ -295,7 +295,7 @@ impl Graph {
             .collect()
     }
 
-    /// Looks at the nodes below a level where direct policies of the same group speak too (B2).
+    /// The nodes below a level that direct policies of the same group affect too; these take precedence.
     fn beaten_directly(
         &self,
         held: &Held,
@@ -337,7 +337,7 @@ impl Graph {
         }
     }
 
-    /// Direct policies that own sections of this one's target (5.4).
+    /// Direct policies that own sections of this one's target.
     fn shadowing(&self, id: ObjId, held: &Held) -> Vec<(ObjectRef, Vec<String>)> {
         let mut found = Vec::new();
         if !held.is_direct {

@@ -1,4 +1,5 @@
-//! A policy body cut into fields by its schema (5.3), and the two ways in which bodies meet.
+//! The fields of a policy body by its schema, and the two ways in which bodies are combined.
+//! See docs/spec/attachment.md#5-3.
 //!
 //! A leaf is what is decided as one: it has exactly one source. Objects with declared properties are decided field by
 //! field, lists of type `map` element by element; maps, lists and scalars are leaves. In patch mode (RFC 7386) every
@@ -40,7 +41,7 @@ pub(crate) struct Elements {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Won,
-    /// Another body says the same: no conflict (B1).
+    /// Another body sets the same value: no conflict.
     Agrees(Source),
     Beaten(Source),
     /// Nothing stands in its place: the whole body was set aside.

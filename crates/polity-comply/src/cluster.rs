@@ -22,7 +22,7 @@ pub struct Kind {
 #[error("{0}")]
 pub struct ReadError(pub String);
 
-/// What a server says to an update that it is only asked about (11.4).
+/// The response of the API server to a dry-run update.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DryRun {
     /// The object as it would be.

@@ -1,4 +1,5 @@
-//! One object held against one definition (11.4): does it match, and what would it look like if it did.
+//! Compares one object with one definition: whether it matches, and the object that would match.
+//! See docs/spec/governance.md#11-4.
 
 mod metadata;
 mod secret;
@@ -124,8 +125,8 @@ pub fn matches_search(question: Question<'_>) -> bool {
     answers(question, Strictness::Search).all(|(_, answer)| answer.is_ok_and(|answer| answer.equal))
 }
 
-/// What became of one top-level key.
-struct Answer {
+/// The comparison of one top-level key.
+struct KeyComparison {
     merged: Value,
     equal: bool,
     missing: bool,
@@ -134,7 +135,7 @@ struct Answer {
 fn answers(
     question: Question<'_>,
     strictness: Strictness,
-) -> impl Iterator<Item = (&str, Result<Answer, CompareError>)> {
+) -> impl Iterator<Item = (&str, Result<KeyComparison, CompareError>)> {
     let fields = question.definition.as_object().into_iter().flatten();
     fields
         .filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind"))
@@ -155,7 +156,7 @@ fn answer(
     want: &Value,
     question: Question<'_>,
     strictness: Strictness,
-) -> Result<Answer, CompareError> {
+) -> Result<KeyComparison, CompareError> {
     let have = question.object.get(key).filter(|have| !have.is_null());
     laid_over(key, want, have, question.compliance, strictness)
 }
@@ -166,7 +167,7 @@ fn laid_over(
     have: Option<&Value>,
     compliance: ComplianceType,
     strictness: Strictness,
-) -> Result<Answer, CompareError> {
+) -> Result<KeyComparison, CompareError> {
     let clash = match (want, have) {
         (Value::Object(_), Some(have)) => !have.is_object(),
         (Value::Array(_), Some(have)) => !have.is_array(),
@@ -184,7 +185,7 @@ fn laid_over(
         },
     };
     let likeness = equivalent(&merged.value, have, strictness);
-    Ok(Answer {
+    Ok(KeyComparison {
         merged: merged.value,
         equal: likeness.equal,
         missing: merged.missing || likeness.missing,

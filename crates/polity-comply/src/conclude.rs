@@ -1,4 +1,4 @@
-//! From what was found and what became of the writes to the new status (11.3, 11.5).
+//! The new status of a policy, from its evaluation and the results of its writes. See docs/spec/governance.md#11-5.
 
 use jiff::Timestamp;
 
@@ -46,7 +46,7 @@ pub struct Conclusion {
     pub messages: Vec<String>,
     /// The last message must be sent: it, the state or the generation is new.
     pub changed: bool,
-    /// What dropped out and may have to go (11.9).
+    /// Objects that the policy no longer lists and that may have to be pruned.
     pub prune: Vec<prune::Target>,
 }
 
@@ -130,8 +130,8 @@ impl Evaluation<'_> {
     }
 }
 
-/// What there is to say about a finding, in order, once its write was tried.
-struct Story {
+/// The events of a finding, in order, after its write was tried.
+struct FindingReport {
     events: Vec<Event>,
     properties: Option<Properties>,
 }
@@ -139,7 +139,7 @@ struct Story {
 fn after_writes<'a>(
     template: &TemplateFindings,
     outcomes: &mut impl Iterator<Item = &'a Outcome>,
-) -> Vec<Story> {
+) -> Vec<FindingReport> {
     let story = |finding: &Finding| {
         let outcome = finding.write.as_ref().and_then(|_| outcomes.next());
         tell(finding, outcome)
@@ -147,8 +147,8 @@ fn after_writes<'a>(
     template.findings.iter().map(story).collect()
 }
 
-fn tell(finding: &Finding, outcome: Option<&Outcome>) -> Story {
-    let mut story = Story {
+fn tell(finding: &Finding, outcome: Option<&Outcome>) -> FindingReport {
+    let mut story = FindingReport {
         events: vec![finding.event.clone()],
         properties: finding.properties.clone(),
     };
@@ -166,7 +166,7 @@ fn tell(finding: &Finding, outcome: Option<&Outcome>) -> Story {
     story
 }
 
-fn done(finding: &Finding, write: &Write, uid: &str, story: &mut Story) {
+fn done(finding: &Finding, write: &Write, uid: &str, story: &mut FindingReport) {
     let created = || Properties {
         created_by_policy: true,
         uid: uid.to_owned(),
@@ -244,7 +244,7 @@ fn failed(finding: &Finding, write: &Write, failure: &Failure) -> Event {
 fn conditions(
     policy: &ConfigurationPolicy,
     template: &TemplateFindings,
-    stories: &[Story],
+    stories: &[FindingReport],
 ) -> Vec<Condition> {
     if let Some(event) = &template.settled {
         let told = Told {
@@ -282,7 +282,7 @@ fn conditions(
     (0..n_steps).map(step).collect()
 }
 
-/// Says so where a policy will not be looked at again (11.1).
+/// Adds a note to the message of a policy that is not evaluated again because its interval is `never`.
 fn never_again(policy: &ConfigurationPolicy, mut condition: Condition) -> Condition {
     let compliant = condition.kind == ConditionType::Notification;
     let (interval, state) = match compliant {

@@ -1,4 +1,4 @@
-//! The message of a policy, in its author's words where there are some (11.8).
+//! Renders the custom compliance message of a policy. See docs/spec/governance.md#11-8.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

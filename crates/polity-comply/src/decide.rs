@@ -1,4 +1,4 @@
-//! What is true of each object, and what would mend it (11.3, 11.6).
+//! Whether each object complies, and which write would make it comply. See docs/spec/governance.md#11-3.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub enum Write {
     Create { object: Value },
     /// Put it in place of the existing one, with strict field validation.
     Update { object: Value },
-    /// Delete the existing one, wait for it to go, create this one (11.6).
+    /// Delete the existing one, wait until it is gone, create this one.
     Recreate { object: Value },
     /// Delete it.
     Delete,

@@ -1,4 +1,4 @@
-//! What would change, as text (11.7): a unified diff of YAML, as Go's tools print it.
+//! The change to an object as a unified diff of YAML, in the format of Go's tools. See docs/spec/governance.md#11-7.
 
 mod unified;
 

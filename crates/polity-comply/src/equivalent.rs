@@ -1,4 +1,5 @@
-//! Whether what was merged is what is there (11.4): kind to spelling, order and zero values.
+//! Whether a merged object is equivalent to the existing one: quantities may be spelled differently, lists may be in
+//! another order, and zero values may be absent. See docs/spec/governance.md#11-4.
 
 use polity_core::go_text;
 use polity_core::quantity::Quantity;
@@ -164,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// The table of 11.4, `equivalent(m, h)`, in its order.
+    /// The table of docs/spec/governance.md#11-4, in its order.
     #[test]
     fn the_table_of_equivalence() {
         let named = |merged: Value, have: Value| {

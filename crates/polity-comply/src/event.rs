@@ -1,4 +1,4 @@
-//! What was found about an object, and the words for it (11.5).
+//! Findings about an object, with their reasons and messages. See docs/spec/governance.md#11-5.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What an object becomes when a definition is laid over it (11.4).
+//! Merges a definition into an existing object. See docs/spec/governance.md#11-4.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! From events to conditions and messages (11.5).
+//! Conditions and messages of object templates, from the events of an evaluation. See docs/spec/governance.md#11-5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -213,7 +213,6 @@ mod tests {
         }
     }
 
-    /// Assembly of 11.5, and S10
     #[test]
     fn sentences_are_put_together() {
         let of = Event::of;

@@ -1,4 +1,4 @@
-//! Which namespaces a policy's `namespaceSelector` selects (3.5, 11.2).
+//! Which namespaces a policy's `namespaceSelector` selects. See docs/spec/governance.md#11-2.
 
 use polity_core::selector::LabelSelector;
 use polity_core::{FieldPath, field};

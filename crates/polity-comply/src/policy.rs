@@ -1,4 +1,4 @@
-//! A configuration policy as the engine sees it (3.5), read from its JSON form.
+//! A ConfigurationPolicy as the engine evaluates it.
 
 mod interval;
 mod lower;
@@ -9,9 +9,6 @@ pub use interval::{Interval, IntervalError};
 pub use lower::unknown_fields;
 
 use crate::namespaces::NamespaceSelector;
-
-/// The annotation that switches template processing off.
-pub const DISABLE_TEMPLATES: &str = "policy.open-cluster-management.io/disable-templates";
 
 /// A configuration policy.
 #[derive(Debug, Clone)]
@@ -33,7 +30,7 @@ pub struct ConfigurationPolicy {
     pub document: Value,
 }
 
-/// Whether what is wrong is only said or also mended.
+/// Whether violations are only reported or also corrected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Remediation {
     #[default]
@@ -41,14 +38,14 @@ pub enum Remediation {
     Enforce,
 }
 
-/// When to look again, by what was found.
+/// When a policy is evaluated again, by its last compliance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EvaluationInterval {
     pub compliant: Interval,
     pub noncompliant: Interval,
 }
 
-/// What happens to objects that a policy no longer asks for (11.9).
+/// Which objects are deleted when a policy no longer lists them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PruneBehavior {
     #[default]
@@ -57,14 +54,14 @@ pub enum PruneBehavior {
     DeleteAll,
 }
 
-/// Go templates that replace the default message (11.8).
+/// Go templates that replace the default compliance messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CustomMessage {
     pub compliant: Option<String>,
     pub noncompliant: Option<String>,
 }
 
-/// `object-templates`, or the text that makes them.
+/// `object-templates`, or the text that renders them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectTemplates {
     Listed(Vec<ObjectTemplate>),
@@ -72,7 +69,7 @@ pub enum ObjectTemplates {
     Raw(String),
 }
 
-/// One object, or kind of objects, and what must be true of it.
+/// One object, or all objects of a kind, with its required state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectTemplate {
     pub compliance: ComplianceType,
@@ -86,7 +83,7 @@ pub struct ObjectTemplate {
     pub recreate: RecreateOption,
 }
 
-/// What must be true of an object.
+/// Required state of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComplianceType {
     MustHave,
@@ -94,17 +91,17 @@ pub enum ComplianceType {
     MustNotHave,
 }
 
-/// Where a difference is written to (11.7).
+/// Where the difference between definition and object is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordDiff {
     Log,
     InStatus,
     None,
-    /// A note instead of the difference; nobody can ask for it, secrets have it by default.
+    /// A note instead of the difference: the default for objects that can contain sensitive data. It cannot be configured.
     Censored,
 }
 
-/// Whether an object that cannot be updated may be deleted and created again (11.6).
+/// Whether an object that cannot be updated may be deleted and created again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecreateOption {
     #[default]
@@ -114,7 +111,7 @@ pub enum RecreateOption {
 }
 
 impl ConfigurationPolicy {
-    /// Whether what is wrong is mended.
+    /// Whether violations are corrected.
     pub fn enforces(&self) -> bool {
         self.remediation == Remediation::Enforce
     }
@@ -137,7 +134,7 @@ impl ObjectTemplate {
     }
 }
 
-/// The kinds whose differences nobody sees unless they ask for it (3.5).
+/// Whether objects of this kind can contain sensitive data, so that differences are recorded only on request.
 fn holds_secrets(definition: &Value) -> bool {
     let text = |field: &str| definition[field].as_str().unwrap_or_default();
     let group = text("apiVersion")

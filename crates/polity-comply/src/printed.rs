@@ -1,4 +1,4 @@
-//! Values by their printed form, which is what comparing and sorting lists is about (11.4).
+//! Values by their printed form, by which lists are compared and sorted. See docs/spec/governance.md#11-4.
 
 use polity_core::go_text;
 use serde_json::Value;

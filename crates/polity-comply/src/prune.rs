@@ -1,8 +1,11 @@
-//! What goes when a policy no longer asks for it (11.9).
+//! Which objects are deleted when a policy no longer lists them. See docs/spec/governance.md#11-9.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use polity_api::decode_fields;
+use polity_api::policy::v1;
+use polity_core::FieldPath;
+use serde_json::Value;
 
 use crate::policy::{ConfigurationPolicy, PruneBehavior};
 use crate::related::{NO_NAME, ObjectRef, Related};
@@ -161,20 +164,22 @@ fn target(policy: &ConfigurationPolicy, prunable: Prunable) -> Target {
 }
 
 impl Prunable {
-    pub(crate) fn to_json(&self) -> Value {
-        json!({
-            "object": self.object.to_json(),
-            "uid": self.uid,
-            "createdByPolicy": self.created_by_policy,
-        })
+    pub(crate) fn to_wire(&self) -> v1::PrunableObject {
+        v1::PrunableObject {
+            object: self.object.to_wire(),
+            uid: Some(self.uid.clone()),
+            created_by_policy: Some(self.created_by_policy),
+        }
     }
 
-    /// Reads an entry of a status.
+    /// Reads an entry of `prunableObjects`; a field of the wrong type counts as absent.
     pub fn from_json(entry: &Value) -> Self {
+        let (entry, _) = decode_fields::<v1::PrunableObject>(entry, &FieldPath::root());
+        let entry = entry.unwrap_or_default();
         Self {
-            object: ObjectRef::from_json(&entry["object"]),
-            uid: entry["uid"].as_str().unwrap_or_default().to_owned(),
-            created_by_policy: entry["createdByPolicy"] == true,
+            object: entry.object.into(),
+            uid: entry.uid.unwrap_or_default(),
+            created_by_policy: entry.created_by_policy.unwrap_or_default(),
         }
     }
 }
@@ -182,6 +187,8 @@ impl Prunable {
 #[cfg(test)]
 mod tests {
     use polity_core::GroupVersionKind;
+
+    use serde_json::json;
 
     use super::*;
     use crate::related::Properties;

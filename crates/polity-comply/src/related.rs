@@ -1,9 +1,11 @@
-//! The objects a policy looked at (11.10).
+//! The objects that a policy has evaluated, as `status.relatedObjects` lists them.
 
 use std::collections::BTreeMap;
 
-use polity_core::GroupVersionKind;
-use serde_json::{Value, json};
+use polity_api::decode_fields;
+use polity_api::policy::v1;
+use polity_core::{FieldPath, GroupVersionKind};
+use serde_json::Value;
 
 use crate::status::State;
 
@@ -51,75 +53,76 @@ impl ObjectRef {
         }
     }
 
-    pub(crate) fn to_json(&self) -> Value {
-        let mut metadata = json!({"name": self.name});
-        if !self.namespace.is_empty() {
-            metadata["namespace"] = self.namespace.as_str().into();
+    pub(crate) fn to_wire(&self) -> v1::ObjectReference {
+        v1::ObjectReference {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            metadata: v1::ObjectMetadata {
+                name: self.name.clone(),
+                namespace: Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            },
         }
-        json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata})
     }
+}
 
-    pub(crate) fn from_json(object: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+impl From<v1::ObjectReference> for ObjectRef {
+    fn from(object: v1::ObjectReference) -> Self {
         Self {
-            kind: text(&object["kind"]),
-            namespace: text(&object["metadata"]["namespace"]),
-            name: text(&object["metadata"]["name"]),
-            api_version: text(&object["apiVersion"]),
+            kind: object.kind,
+            namespace: object.metadata.namespace.unwrap_or_default(),
+            name: object.metadata.name,
+            api_version: object.api_version,
         }
     }
 }
 
 impl Related {
-    pub(crate) fn to_json(&self) -> Value {
-        let mut entry = json!({
-            "object": self.object.to_json(),
-            "compliant": State::of(self.compliant).as_str(),
-            "reason": self.reason,
-        });
-        if let Some(properties) = &self.properties {
-            entry["properties"] = properties.to_json();
+    pub(crate) fn to_wire(&self) -> v1::RelatedObject {
+        v1::RelatedObject {
+            compliant: Some(State::of(self.compliant).as_str().to_owned()),
+            reason: self.reason.clone(),
+            object: self.object.to_wire(),
+            properties: self.properties.as_ref().map(Properties::to_wire),
         }
-        entry
     }
 
-    /// Reads an entry of a status.
+    /// Reads an entry of `relatedObjects`; a field of the wrong type counts as absent.
     pub fn from_json(entry: &Value) -> Self {
-        let properties = entry.get("properties").filter(|it| it.is_object());
+        let (entry, _) = decode_fields::<v1::RelatedObject>(entry, &FieldPath::root());
+        let entry = entry.unwrap_or_default();
         Self {
-            object: ObjectRef::from_json(&entry["object"]),
-            compliant: entry["compliant"] == "Compliant",
-            reason: entry["reason"].as_str().unwrap_or_default().to_owned(),
-            properties: properties.map(Properties::from_json),
+            object: entry.object.into(),
+            compliant: entry.compliant.as_deref() == Some(State::Compliant.as_str()),
+            reason: entry.reason,
+            properties: entry.properties.map(Into::into),
         }
     }
 }
 
 impl Properties {
-    fn to_json(&self) -> Value {
-        let mut wire = json!({"createdByPolicy": self.created_by_policy, "uid": self.uid});
-        if !self.diff.is_empty() {
-            wire["diff"] = self.diff.as_str().into();
-        }
-        if self.matches_after_dry_run {
-            wire["matchesAfterDryRun"] = true.into();
-        }
-        wire
-    }
-
-    fn from_json(properties: &Value) -> Self {
-        let text = |field: &str| properties[field].as_str().unwrap_or_default().to_owned();
-        Self {
-            created_by_policy: properties["createdByPolicy"] == true,
-            uid: text("uid"),
-            diff: text("diff"),
-            matches_after_dry_run: properties["matchesAfterDryRun"] == true,
+    fn to_wire(&self) -> v1::ObjectProperties {
+        v1::ObjectProperties {
+            created_by_policy: Some(self.created_by_policy),
+            uid: Some(self.uid.clone()),
+            diff: Some(self.diff.clone()).filter(|diff| !diff.is_empty()),
+            matches_after_dry_run: self.matches_after_dry_run.then_some(true),
         }
     }
 }
 
-/// The new list: each object once and in order, a bad word about it before a good one. What this policy has
-/// created before stays known as created by it.
+impl From<v1::ObjectProperties> for Properties {
+    fn from(properties: v1::ObjectProperties) -> Self {
+        Self {
+            created_by_policy: properties.created_by_policy.unwrap_or_default(),
+            uid: properties.uid.unwrap_or_default(),
+            diff: properties.diff.unwrap_or_default(),
+            matches_after_dry_run: properties.matches_after_dry_run.unwrap_or_default(),
+        }
+    }
+}
+
+/// The new list: each object once and in order, a noncompliant entry about it before a compliant one. What
+/// this policy has created before stays marked as created by it.
 pub fn merge(found: impl IntoIterator<Item = Related>, previous: &[Related]) -> Vec<Related> {
     let mut entries: BTreeMap<ObjectRef, Related> = BTreeMap::new();
     for related in found {
@@ -197,6 +200,13 @@ mod tests {
     #[test]
     fn entries_survive_the_wire() {
         let entry = related("a", false, true, "u");
-        assert_eq!(Related::from_json(&entry.to_json()), entry);
+        let wire = serde_json::to_value(entry.to_wire()).unwrap();
+        assert_eq!(Related::from_json(&wire), entry);
+        let wrong = serde_json::json!({"object": {"kind": 3, "metadata": {"name": "a", "namespace": null}}, "reason": {}});
+        let read = Related::from_json(&wrong);
+        assert_eq!(
+            (read.object.name.as_str(), read.object.kind.as_str()),
+            ("a", "")
+        );
     }
 }

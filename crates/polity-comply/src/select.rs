@@ -1,4 +1,4 @@
-//! Which objects an object template is about (11.2).
+//! Selects the objects that an object template is compared with. See docs/spec/governance.md#11-2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Selected {
 
 /// The names to look for, by namespace; with the object where a template needs it. An empty name stands for
 /// "whatever the resolved definition says".
-type Places = BTreeMap<String, BTreeMap<String, Option<Arc<Value>>>>;
+type NamesByNamespace = BTreeMap<String, BTreeMap<String, Option<Arc<Value>>>>;
 
 pub(crate) fn select(asked: Asked<'_>) -> Selected {
     find(asked).unwrap_or_else(|settled| *settled)
@@ -237,7 +237,11 @@ fn skips(asked: Asked<'_>) -> bool {
             .is_ok_and(|resolved| resolved.skipped)
 }
 
-fn namespaces(asked: Asked<'_>, kind: &Kind, header: &Header) -> Result<Places, Box<Selected>> {
+fn namespaces(
+    asked: Asked<'_>,
+    kind: &Kind,
+    header: &Header,
+) -> Result<NamesByNamespace, Box<Selected>> {
     let explicit_name = header.explicit_name();
     let any_name = || {
         if explicit_name.is_empty() && asked.template.object_selector.is_some() {
@@ -247,11 +251,14 @@ fn namespaces(asked: Asked<'_>, kind: &Kind, header: &Header) -> Result<Places, 
         }
     };
     if !kind.namespaced {
-        return Ok(Places::from([(String::new(), any_name())]));
+        return Ok(NamesByNamespace::from([(String::new(), any_name())]));
     }
     let explicit_namespace = header.explicit_namespace();
     if !explicit_namespace.is_empty() {
-        return Ok(Places::from([(explicit_namespace.to_owned(), any_name())]));
+        return Ok(NamesByNamespace::from([(
+            explicit_namespace.to_owned(),
+            any_name(),
+        )]));
     }
     let selector = &asked.policy.namespace_selector;
     let failed = |error: String| {
@@ -270,7 +277,7 @@ fn namespaces(asked: Asked<'_>, kind: &Kind, header: &Header) -> Result<Places, 
     let selected = selector
         .select(&all, asked.terminating)
         .map_err(|error| failed(error.to_string()))?;
-    let mut places: Places = selected
+    let mut places: NamesByNamespace = selected
         .into_iter()
         .map(|namespace| (namespace, any_name()))
         .collect();
@@ -298,7 +305,7 @@ fn names(
     asked: Asked<'_>,
     kind: &Kind,
     header: &Header,
-    places: &mut Places,
+    places: &mut NamesByNamespace,
 ) -> Result<(), Box<Selected>> {
     let explicit_name = header.explicit_name();
     if let (Some(selector), true) = (&asked.template.object_selector, explicit_name.is_empty()) {
@@ -351,7 +358,7 @@ fn resolve(
     asked: Asked<'_>,
     kind: &Kind,
     header: &Header,
-    places: &Places,
+    places: &NamesByNamespace,
 ) -> Result<Definitions, Box<Selected>> {
     let mut found = Definitions {
         desired: Vec::new(),

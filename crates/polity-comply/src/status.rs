@@ -1,9 +1,12 @@
-//! The status of a configuration policy (3.5), and how it goes over the wire.
+//! The status of a ConfigurationPolicy, and its declared form.
 
 use std::fmt;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use polity_api::decode_fields;
+use polity_api::policy::v1;
+use polity_core::FieldPath;
+use serde_json::{Map, Value, json};
 
 use crate::prune::Prunable;
 use crate::related::Related;
@@ -48,7 +51,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Good news or bad.
+/// Whether a condition reports a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionType {
     Notification,
@@ -64,7 +67,7 @@ impl ConditionType {
     }
 }
 
-/// What is to say about one object template.
+/// The result of one object template, in one reason and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     pub kind: ConditionType,
@@ -92,7 +95,7 @@ pub struct Status {
     pub state: State,
     pub details: Vec<Detail>,
     pub related: Vec<Related>,
-    /// Objects that dropped out while the policy only informed (11.9).
+    /// Objects that the policy no longer lists; they are pruned once the policy enforces.
     pub prunable: Vec<Prunable>,
     pub last_evaluated: Option<Timestamp>,
     pub last_evaluated_generation: i64,
@@ -100,7 +103,7 @@ pub struct Status {
     pub history: Vec<Remembered>,
 }
 
-/// The state that follows from the details (11.5).
+/// The state of a policy with these details. See docs/spec/governance.md#11-5.
 pub fn state_of(details: &[Detail], deleting: bool) -> State {
     let is = |state: State| details.iter().any(|detail| detail.state == state);
     if deleting || is(State::Terminating) {
@@ -132,62 +135,66 @@ impl Status {
 
     /// The `status` of the object. `previous` conditions that say the same keep their transition time.
     pub fn to_json(&self, now: Timestamp, previous: &Value) -> Value {
-        let details: Vec<Value> = self
-            .details
-            .iter()
-            .enumerate()
-            .map(|(index, detail)| detail.to_json(now, &previous["compliancyDetails"][index]))
-            .collect();
-        let mut status = json!({
-            "compliant": self.state.as_str(),
-            "compliancyDetails": details,
-            "lastEvaluatedGeneration": self.last_evaluated_generation,
-            "relatedObjects": self.related.iter().map(Related::to_json).collect::<Vec<_>>(),
-        });
-        if let Some(at) = self.last_evaluated {
-            status["lastEvaluated"] = seconds(at).into();
-        }
-        if !self.prunable.is_empty() {
-            status["prunableObjects"] = self.prunable.iter().map(Prunable::to_json).collect();
-        }
-        if !self.history.is_empty() {
-            status["history"] = self.history.iter().map(Remembered::to_json).collect();
-        }
-        status
+        let (previous, _) =
+            decode_fields::<v1::ConfigurationPolicyStatus>(previous, &FieldPath::of("status"));
+        let previous = previous.unwrap_or_default().compliancy_details;
+        let details = self.details.iter().enumerate();
+        let wire = v1::ConfigurationPolicyStatus {
+            compliant: Some(self.state.as_str().to_owned()),
+            last_evaluated: self.last_evaluated.map(seconds),
+            last_evaluated_generation: Some(self.last_evaluated_generation),
+            compliancy_details: details
+                .map(|(index, detail)| detail.to_wire(now, previous.get(index)))
+                .collect(),
+            related_objects: self.related.iter().map(Related::to_wire).collect(),
+            prunable_objects: self.prunable.iter().map(Prunable::to_wire).collect(),
+            history: self.history.iter().map(Remembered::to_wire).collect(),
+        };
+        json!(wire)
     }
 }
 
 impl Detail {
-    fn to_json(&self, now: Timestamp, previous: &Value) -> Value {
-        let conditions: Vec<Value> = self
-            .condition
-            .iter()
-            .map(|condition| {
-                let mut wire = json!({
-                    "type": condition.kind.as_str(),
-                    "status": "True",
-                    "reason": condition.reason,
-                    "message": condition.message,
-                });
-                let old = &previous["conditions"][0];
-                let unchanged = ["type", "status", "reason", "message"]
-                    .iter()
-                    .all(|field| old[field] == wire[field]);
-                wire["lastTransitionTime"] = match old["lastTransitionTime"].as_str() {
-                    Some(at) if unchanged => at.into(),
-                    _ => seconds(now).into(),
-                };
-                wire
-            })
-            .collect();
-        json!({"Compliant": self.state.as_str(), "Validity": {}, "conditions": conditions})
+    fn to_wire(
+        &self,
+        now: Timestamp,
+        previous: Option<&v1::TemplateCompliance>,
+    ) -> v1::TemplateCompliance {
+        let old = previous.and_then(|detail| detail.conditions.first());
+        v1::TemplateCompliance {
+            compliant: Some(self.state.as_str().to_owned()),
+            validity: Map::new(),
+            conditions: self
+                .condition
+                .iter()
+                .map(|condition| condition.to_wire(now, old))
+                .collect(),
+        }
+    }
+}
+
+impl Condition {
+    fn to_wire(&self, now: Timestamp, old: Option<&v1::ObjectCondition>) -> v1::ObjectCondition {
+        let mut wire = v1::ObjectCondition {
+            type_: self.kind.as_str().to_owned(),
+            status: "True".to_owned(),
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            last_transition_time: old.and_then(|old| old.last_transition_time.clone()),
+        };
+        if old != Some(&wire) || wire.last_transition_time.is_none() {
+            wire.last_transition_time = Some(seconds(now));
+        }
+        wire
     }
 }
 
 impl Remembered {
-    fn to_json(&self) -> Value {
-        let at = self.at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-        json!({"lastTimestamp": at, "message": self.message})
+    fn to_wire(&self) -> v1::HistoryMessage {
+        v1::HistoryMessage {
+            last_timestamp: Some(self.at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()),
+            message: self.message.clone(),
+        }
     }
 }
 
@@ -203,7 +210,6 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// 11.5, State
     #[test]
     fn the_state_follows_from_the_details() {
         let detail = |state| Detail {

@@ -1,4 +1,4 @@
-//! When a policy is evaluated (11.1).
+//! When a policy is evaluated again. See docs/spec/governance.md#11-1.
 
 use std::time::Duration;
 

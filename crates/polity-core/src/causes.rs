@@ -32,20 +32,20 @@ mod tests {
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
-    enum Trouble {
+    enum PullError {
         #[error("no route to host")]
         Route,
         #[error("connecting: {0}")]
-        Connect(#[source] Box<Trouble>),
+        Connect(#[source] Box<PullError>),
         #[error("pulling")]
-        Pull(#[source] Box<Trouble>),
+        Pull(#[source] Box<PullError>),
     }
 
     #[test]
     fn causes_are_said_once() {
-        let error = Trouble::Pull(Trouble::Connect(Trouble::Route.into()).into());
+        let error = PullError::Pull(PullError::Connect(PullError::Route.into()).into());
         assert_eq!(in_one_line(&error), "pulling: connecting: no route to host");
         assert_eq!(innermost(&error), "no route to host");
-        assert_eq!(innermost(&Trouble::Route), "no route to host");
+        assert_eq!(innermost(&PullError::Route), "no route to host");
     }
 }

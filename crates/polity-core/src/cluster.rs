@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn availability_taints_of_3_8() {
+    fn taints_follow_from_availability() {
         assert_eq!(Availability::Available.taint_key(), None);
         assert_eq!(
             Availability::Unavailable.taint_key(),

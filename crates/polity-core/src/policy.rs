@@ -6,8 +6,8 @@
 
 mod key;
 mod kind;
-mod source;
+mod reporting;
 
 pub use key::{PolicyKey, PolicyKeyError, dotted_name, unique_name};
 pub use kind::PolicyKind;
-pub use source::SourceKind;
+pub use reporting::ReportingKind;

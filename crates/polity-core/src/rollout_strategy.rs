@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_of_3_13() {
+    fn deadlines_are_durations_or_none() {
         let seconds = |n| Ok(Some(SignedDuration::from_secs(n)));
         let refused = Err("invalid timeout format".to_owned());
         let cases = [
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_of_3_13() {
+    fn failure_thresholds_are_numbers_or_percentages() {
         for (text, expected) in [("25%", Some(25)), ("0%", Some(0)), ("100%", Some(100))] {
             assert_eq!(text.parse().ok(), expected.map(Threshold::Percent));
         }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_3_13() {
+    fn concurrency_is_a_number_or_a_percentage() {
         use Threshold::{Count, Percent};
         for (threshold, total, default, expected) in [
             (Count(10), 6, 0, 0),

@@ -38,14 +38,14 @@ pub fn to_yaml_in(value: &Value, layout: Layout) -> String {
         indention: true,
         layout,
     };
-    writer.node(value, Place::Root, -1);
+    writer.node(value, NodeContext::Root, -1);
     writer.start_line(0);
     writer.out
 }
 
-/// What a node is part of.
+/// The position of a node in its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum NodeContext {
     Root,
     Item,
     /// A key that fits before its colon.
@@ -79,9 +79,9 @@ struct Fold {
 }
 
 impl Fold {
-    fn of(place: Place, indent: isize, quoted: bool) -> Self {
+    fn of(place: NodeContext, indent: isize, quoted: bool) -> Self {
         Self {
-            allowed: place != Place::SimpleKey,
+            allowed: place != NodeContext::SimpleKey,
             quoted,
             indent: usize::try_from(indent).map_or(2, |indent| indent + 2),
         }
@@ -93,7 +93,7 @@ const LONGEST_SIMPLE_KEY: usize = 128;
 
 impl Writer {
     /// `indent` is that of the surrounding block, -1 outside any.
-    fn node(&mut self, value: &Value, place: Place, indent: isize) {
+    fn node(&mut self, value: &Value, place: NodeContext, indent: isize) {
         match value {
             Value::Null => self.plain("null"),
             Value::Bool(true) => self.plain("true"),
@@ -107,8 +107,8 @@ impl Writer {
         }
     }
 
-    fn list(&mut self, items: &[Value], place: Place, indent: isize) {
-        let below_its_key = place == Place::MapValue && !self.indention;
+    fn list(&mut self, items: &[Value], place: NodeContext, indent: isize) {
+        let below_its_key = place == NodeContext::MapValue && !self.indention;
         let indent = if below_its_key && self.layout == Layout::Compact {
             indent
         } else {
@@ -117,7 +117,7 @@ impl Writer {
         for item in items {
             self.start_line(indent);
             self.indicator("-", true, true);
-            self.node(item, Place::Item, indent);
+            self.node(item, NodeContext::Item, indent);
         }
     }
 
@@ -129,20 +129,20 @@ impl Writer {
             self.start_line(indent);
             let simple = key.len() <= LONGEST_SIMPLE_KEY && !key.chars().any(scalar::is_break);
             if simple {
-                self.text(key, Place::SimpleKey, indent);
+                self.text(key, NodeContext::SimpleKey, indent);
                 self.indicator(":", false, false);
             } else {
                 self.indicator("?", true, true);
-                self.text(key, Place::LongKey, indent);
+                self.text(key, NodeContext::LongKey, indent);
                 self.start_line(indent);
                 self.indicator(":", true, true);
             }
-            self.node(value, Place::MapValue, indent);
+            self.node(value, NodeContext::MapValue, indent);
         }
     }
 
-    fn text(&mut self, text: &str, place: Place, indent: isize) {
-        match style_of_text(text, place == Place::SimpleKey, self.layout) {
+    fn text(&mut self, text: &str, place: NodeContext, indent: isize) {
+        match style_of_text(text, place == NodeContext::SimpleKey, self.layout) {
             Style::Plain => {
                 self.separate();
                 self.folded(text, Fold::of(place, indent, false));

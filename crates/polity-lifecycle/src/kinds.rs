@@ -4,6 +4,7 @@ use std::fmt;
 
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
+use polity_api::policies::api_resource;
 use polity_api::policies::v1::PolicyServer;
 
 use crate::lifecycle::PolicyKind;
@@ -49,7 +50,7 @@ impl OwnedKind {
     pub fn api_resource(self) -> ApiResource {
         match self {
             Self::Server => ApiResource::erase::<PolicyServer>(&()),
-            Self::Policy(kind) => kind.api_resource(),
+            Self::Policy(kind) => api_resource(kind),
         }
     }
 

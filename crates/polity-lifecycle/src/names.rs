@@ -7,8 +7,6 @@
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::lifecycle::PolicyKind;
-
 /// What names end in are made of: no vowels and nothing that looks like them, so that no word comes out by chance.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many characters tell the revisions of one policy apart.
@@ -57,24 +55,6 @@ pub struct ChosenId {
     pub id: String,
     /// The UID of the policy that has the classic id instead, if that is why.
     pub taken_by: Option<String>,
-}
-
-/// The id of a policy in the form that all releases had.
-pub fn classic_id(kind: PolicyKind, namespace: Option<&str>, name: &str) -> String {
-    let group = if kind.is_group() { "group-" } else { "" };
-    match namespace {
-        Some(namespace) => format!("namespaced-{group}{namespace}-{name}"),
-        None => format!("clusterwide-{group}{name}"),
-    }
-}
-
-/// The id of a policy in the form that no other policy can have.
-pub fn dotted_id(kind: PolicyKind, namespace: Option<&str>, name: &str) -> String {
-    let short = kind.short();
-    match namespace {
-        Some(namespace) => format!("kw.{short}.{namespace}.{name}"),
-        None => format!("kw.{short}.{name}"),
-    }
 }
 
 /// Which id a policy has, or gets with its next revision. An id is for life, but for one case: two policies that claim
@@ -203,33 +183,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn ids_in_both_forms_as_in_section_2_1() {
-        use PolicyKind::{
-            AdmissionPolicy, AdmissionPolicyGroup, ClusterAdmissionPolicy,
-            ClusterAdmissionPolicyGroup,
-        };
-        for (kind, namespace, classic, dotted) in [
-            (ClusterAdmissionPolicy, None, "clusterwide-n", "kw.cap.n"),
-            (AdmissionPolicy, Some("ns"), "namespaced-ns-n", "kw.ap.ns.n"),
-            (
-                ClusterAdmissionPolicyGroup,
-                None,
-                "clusterwide-group-n",
-                "kw.capg.n",
-            ),
-            (
-                AdmissionPolicyGroup,
-                Some("ns"),
-                "namespaced-group-ns-n",
-                "kw.apg.ns.n",
-            ),
-        ] {
-            assert_eq!(classic_id(kind, namespace, "n"), classic);
-            assert_eq!(dotted_id(kind, namespace, "n"), dotted);
-        }
-    }
 
     fn claim(uid: &str, at: i64, recorded: Option<&str>) -> Claim {
         Claim {

@@ -18,9 +18,11 @@ use tracing::{debug, info, warn};
 
 use self::apply::Outcome;
 use self::watch::Index;
-use crate::lifecycle::{Plan, PolicyError, PolicyKind, Settings, Write};
+use crate::lifecycle::{Plan, PolicyError, Settings, Write};
 use crate::metrics::PolicyMetrics;
 use crate::shell::{Queue, pause, slow_round};
+
+pub use polity_core::PolicyKey;
 
 pub(crate) use observe::{configuration_resource, configurations};
 
@@ -30,17 +32,6 @@ const MANAGER: &str = "polity/lifecycle";
 const N_WORKERS: usize = 8;
 /// How often a policy is read and planned in one reconcile; far more than any plan needs.
 const MOST_ROUNDS: usize = 40;
-
-/// Which policy.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PolicyKey {
-    /// Its kind.
-    pub kind: PolicyKind,
-    /// Its namespace, for namespaced kinds.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
-}
 
 /// Why a reconcile of a policy failed. It is retried.
 #[derive(Debug, thiserror::Error)]

@@ -14,8 +14,8 @@ use polity_report::plan::{Settings, Write, plan};
 use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::public::PublicReport;
 use polity_report::resource_report::{Evaluated, Evaluation, Resource, ResourceReport};
-use polity_report::verdict::{Answer, Evaluator, Mode, Process, to_entry};
-use polity_report::{PolicyKind, PolicyRef, ResourceRef, Severity};
+use polity_report::verdict::{Evaluator, GuestVerdict, Mode, Process, to_entry};
+use polity_report::{PolicyKind, ReportingPolicy, ResourceRef, Severity};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -137,8 +137,8 @@ fn carried_out(writes: &[Write]) -> Vec<PublicReport> {
         .collect()
 }
 
-fn policy(n: usize) -> PolicyRef {
-    PolicyRef::new(
+fn policy(n: usize) -> ReportingPolicy {
+    ReportingPolicy::new(
         PolicyKind::ClusterAdmissionPolicy,
         None,
         &format!("policy-{n}"),
@@ -192,9 +192,9 @@ fn evaluation(
         context_aware: false,
     };
     let answer = if is_allowed {
-        Answer::allowed()
+        GuestVerdict::allowed()
     } else {
-        Answer::denied("Privileged container is not allowed")
+        GuestVerdict::denied("Privileged container is not allowed")
     };
     let entry = to_entry(&evaluator, &answer.into(), Process::Background, at(seconds));
     Evaluation {

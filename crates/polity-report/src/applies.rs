@@ -1,4 +1,4 @@
-//! Whether a policy applies to an object, from metadata alone (5.3).
+//! Whether a policy applies to an object, from metadata alone. See docs/spec/reports.md#5-3.
 //!
 //! Rules, scope and selectors as they stand in the webhook. `matchConditions` need the object and belong to evaluation.
 

@@ -1,4 +1,4 @@
-//! What a background pass has to do about one object, from cached metadata alone (6.2).
+//! Decides from cached metadata alone what a background pass has to do for one object. See docs/spec/reports.md#6-2.
 //!
 //! The object itself is fetched only where the decision says so, once, and every policy that is due runs on that copy.
 
@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::ReportingKind;
 use crate::read::Metadata;
 use crate::resource_report::is_current;
-use crate::source::{PolicyKey, PolicyKind};
+use crate::source::ReportKey;
 
 /// What is known about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub enum KindState {
 /// A policy of the cluster or of the object's namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyState {
-    pub policy: PolicyKey,
+    pub policy: ReportKey,
     pub serving: Serving,
     /// Whether background processing is enabled and possible.
     pub is_background: bool,
@@ -95,7 +96,7 @@ pub enum Decision {
     Delete,
     /// Fetch the object, evaluate these, create the report.
     Create {
-        evaluate: BTreeSet<PolicyKey>,
+        evaluate: BTreeSet<ReportKey>,
     },
     Update(Update),
 }
@@ -104,9 +105,9 @@ pub enum Decision {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Update {
     /// Evaluate these on one fetched copy.
-    pub evaluate: BTreeMap<PolicyKey, Why>,
+    pub evaluate: BTreeMap<ReportKey, Why>,
     /// Remove what these say.
-    pub remove: BTreeSet<PolicyKey>,
+    pub remove: BTreeSet<ReportKey>,
     /// Fetch the object and decide again with its hash before anything of an older object is removed.
     pub confirm: bool,
 }
@@ -235,7 +236,7 @@ fn update(
     let annotation = |key: &str| report.annotations.get(key).map(String::as_str);
     let mut n_labels = 0;
     for label in report.labels.keys() {
-        let Some(policy) = PolicyKey::from_label(label, annotation) else {
+        let Some(policy) = ReportKey::from_label(label, annotation) else {
             continue;
         };
         n_labels += 1;
@@ -284,7 +285,7 @@ impl PolicyState {
             return State::Outdated;
         }
         // Entries taken from a status know neither the object's hash nor an interval.
-        if self.policy.kind() == PolicyKind::ConfigurationPolicy {
+        if self.policy.kind() == ReportingKind::Configuration {
             return State::Fresh;
         }
         let hash = report.annotations.get(&self.policy.hash_key());

@@ -1,9 +1,10 @@
-//! From an entry of a resource report to a public one: what the policy's metadata and mode add (10, 5.6).
+//! From an entry of a resource report to a public one: what the policy's metadata and mode add.
+//! See docs/spec/reports.md#10.
 
+use crate::ReportingKind;
 use crate::entry::{Entry, Outcome, PublicEntry, ResourceRef, Severity, TEXT_MAX, cut};
 use crate::policy_set::PolicyMeta;
 use crate::sha256_hex;
-use crate::source::PolicyKind;
 use crate::verdict::Mode;
 
 /// The longest category; it comes from an annotation, which may be a book.
@@ -37,10 +38,8 @@ pub fn dress(entry: Entry, meta: &PolicyMeta, resource: ResourceRef, source: &st
     };
     // Readers hash `policy` without its kind: kinds that share names need an id of their own.
     match policy.kind() {
-        PolicyKind::ClusterAdmissionPolicy | PolicyKind::AdmissionPolicy => {}
-        PolicyKind::ClusterAdmissionPolicyGroup
-        | PolicyKind::AdmissionPolicyGroup
-        | PolicyKind::ConfigurationPolicy => {
+        ReportingKind::Admission(kind) if !kind.is_group() => {}
+        ReportingKind::Admission(_) | ReportingKind::Configuration => {
             let identity = format!("{policy}/{rule}/{}/{}", resource.uid, result.as_str());
             properties.insert("resultID".to_owned(), sha256_hex(identity.as_bytes(), 16));
         }
@@ -109,13 +108,15 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::PolicyKind;
     use crate::entry::Stamp;
-    use crate::source::PolicyRef;
+    use crate::source::ReportingPolicy;
 
-    fn meta(kind: PolicyKind) -> PolicyMeta {
+    fn meta(kind: impl Into<ReportingKind>) -> PolicyMeta {
+        let kind = kind.into();
         let namespace = kind.is_namespaced().then_some("n");
         PolicyMeta {
-            policy: PolicyRef::new(kind, namespace, "p").unwrap(),
+            policy: ReportingPolicy::new(kind, namespace, "p").unwrap(),
             mode: Mode::Protect,
             severity: Some(Severity::High),
             category: "Pods".to_owned(),
@@ -185,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_share_names_carry_ids_5_6() {
-        let ids: Vec<_> = PolicyKind::ALL
+    fn kinds_that_share_names_carry_ids() {
+        let ids: Vec<_> = ReportingKind::ALL
             .into_iter()
             .map(|kind| {
                 dressed(&meta(kind), Outcome::Pass)
@@ -202,7 +203,7 @@ mod tests {
                 .all(|id| id.as_ref().is_some_and(|id| id.len() == 16))
         );
         assert!(ids[2] != ids[3] && ids[3] != ids[4] && ids[2] != ids[4]);
-        let other = dressed(&meta(PolicyKind::ConfigurationPolicy), Outcome::Fail);
+        let other = dressed(&meta(ReportingKind::Configuration), Outcome::Fail);
         assert_ne!(other.properties.get("resultID"), ids[4].as_ref());
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::source::{PolicyKey, PolicyKind, prefix_of};
+use crate::ReportingKind;
+use crate::source::{ReportKey, prefix_of};
 
 /// Longer texts are cut: a count of entries alone does not keep a report small.
 pub const TEXT_MAX: usize = 1024;
@@ -128,7 +129,7 @@ pub struct ResourceRef {
 /// What one policy says about one object, as it stands in the object's own report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    pub policy: PolicyKey,
+    pub policy: ReportKey,
     pub rule: String,
     pub result: Outcome,
     pub message: String,
@@ -181,7 +182,7 @@ pub struct PublicEntry {
 }
 
 impl PublicEntry {
-    /// The order of entries in a report (7.4), byte-wise; when it happened plays no part.
+    /// The order of entries in a report, byte-wise and independent of their time.
     pub fn report_order(&self, other: &Self) -> Ordering {
         let uids = |entry: &Self| entry.resources.len();
         (&self.policy, &self.rule, uids(self))
@@ -224,8 +225,8 @@ impl PublicEntry {
     fn prefix(&self) -> &str {
         self.properties
             .get("policy-kind")
-            .and_then(|kind| PolicyKind::parse(kind))
-            .map_or("", PolicyKind::prefix)
+            .and_then(|kind| ReportingKind::parse(kind))
+            .map_or("", ReportingKind::report_prefix)
     }
 }
 
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_ordered_as_the_design_says_7_4() {
+    fn entries_are_ordered_by_policy_rule_and_resources() {
         let kind = |kind: &str| PublicEntry {
             properties: BTreeMap::from([("policy-kind".to_owned(), kind.to_owned())]),
             ..entry("b", "r", &["1", "2"])
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn time_and_way_do_not_count_as_change_7_4() {
+    fn a_new_time_or_process_is_no_change() {
         let mut a = entry("a", "", &["1"]);
         let mut b = a.clone();
         a.timestamp = Some(Stamp {

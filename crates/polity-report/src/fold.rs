@@ -1,4 +1,5 @@
-//! The fold: resource reports of a namespace, page by page, become the entries of each policy (7.4).
+//! The fold: resource reports of a namespace, page by page, become the entries of each policy.
+//! See docs/spec/reports.md#7-4.
 //!
 //! The result depends on what was read, not on the order in which it was read.
 
@@ -10,14 +11,14 @@ use crate::entry::{Entry, PublicEntry, ResourceRef};
 use crate::policy_set::PolicySet;
 use crate::public::PublicReport;
 use crate::resource_report::{HASH_LABEL, ResourceReport, is_current};
-use crate::source::PolicyKey;
+use crate::source::ReportKey;
 
 /// Entries of one namespace on their way into public reports.
 #[derive(Debug)]
 pub struct Fold<'a> {
     policies: &'a PolicySet,
     stored: &'a [PublicReport],
-    by_policy: BTreeMap<PolicyKey, OfPolicy>,
+    by_policy: BTreeMap<ReportKey, OfPolicy>,
     n_ignored: usize,
 }
 
@@ -38,7 +39,7 @@ struct Candidate {
 }
 
 /// The public entries of each policy of a namespace, in the order of reports.
-pub type Folded = BTreeMap<PolicyKey, Vec<PublicEntry>>;
+pub type Folded = BTreeMap<ReportKey, Vec<PublicEntry>>;
 
 impl<'a> Fold<'a> {
     /// `stored` are the public reports as they stand; they decide between verdicts that nothing else tells apart.

@@ -1,4 +1,4 @@
-//! The hash of an object: equal as long as no policy could say anything else about it (8.2).
+//! The hash of an object, which changes when a policy could have another result for it. See docs/spec/reports.md#8-2.
 //!
 //! It covers labels, annotations and everything outside `metadata` and `status`, in the JSON that Go's encoder writes,
 //! since others compute the same hash. Status changes, scheduling and managed fields therefore cause no work.
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vector_of_8_2() {
+    fn the_hash_agrees_with_the_test_vector() {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "c", "labels": {"a": "b"}},

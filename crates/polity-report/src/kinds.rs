@@ -1,4 +1,4 @@
-//! Kinds that are never reported about, whatever a policy selects (5.4).
+//! Kinds that are never reported about, whatever a policy selects.
 //!
 //! Without this list a policy on `*/*` writes a report about each report, for ever.
 

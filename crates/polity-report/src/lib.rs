@@ -34,7 +34,9 @@ pub mod verdict;
 pub mod version;
 
 pub use entry::{Entry, Outcome, PublicEntry, ResourceRef, Severity, Stamp, Summary};
-pub use source::{PolicyKey, PolicyKind, PolicyRef};
+pub use polity_core::PolicyKind;
+pub use polity_core::policy::ReportingKind;
+pub use source::{ReportKey, ReportingPolicy};
 
 /// Label on every object Polity writes: who looks after it.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

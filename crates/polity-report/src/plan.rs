@@ -1,4 +1,5 @@
-//! The plan: what must be written so that the public reports of a namespace say what was folded (7.4, 4, 12).
+//! The plan: the writes after which the public reports of a namespace contain the folded entries.
+//! See docs/spec/reports.md#7-4.
 //!
 //! Equal but for times and the way things were found: no request at all, since every write costs each reader a read
 //! and a rewrite of its tables. Objects of other producers share the kinds and are never touched.
@@ -13,7 +14,7 @@ use crate::fold::Folded;
 use crate::policy_set::PolicySet;
 use crate::public::{PublicReport, ReportGroup};
 use crate::read::Metadata;
-use crate::source::{PolicyKey, is_own_key};
+use crate::source::{ReportKey, is_own_key};
 use crate::split::{Chunks, Limits, split};
 
 /// Annotation on every chunk: how many the entries are spread over. Absent when it is one.
@@ -131,7 +132,7 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn by_policy(&self, folded: Folded) -> Vec<PublicReport> {
-        let first_chunks: BTreeMap<String, &PolicyKey> = self
+        let first_chunks: BTreeMap<String, &ReportKey> = self
             .policies
             .keys()
             .map(|key| (key.plain_object_name(0), key))
@@ -259,7 +260,7 @@ impl Wanted<'_> {
         }
     }
 
-    fn empty(&self, name: String, key: &PolicyKey, version: &str, n_chunks: u32) -> PublicReport {
+    fn empty(&self, name: String, key: &ReportKey, version: &str, n_chunks: u32) -> PublicReport {
         let mut report = self.blank(name);
         let metadata = &mut report.metadata;
         metadata.labels.insert(key.label_key(), version.to_owned());
@@ -277,7 +278,7 @@ impl Wanted<'_> {
     }
 
     /// Over how many chunks a policy's entries are spread as things stand.
-    fn stored_chunks(&self, key: &PolicyKey) -> u32 {
+    fn stored_chunks(&self, key: &ReportKey) -> u32 {
         let label = key.label_key();
         let annotated = |report: &PublicReport| -> u32 {
             let count = report.metadata.annotations.get(CHUNKS_ANNOTATION);

@@ -1,9 +1,10 @@
-//! What the fold knows about policies: that they exist, and what their metadata adds to every entry (7.4, 10).
+//! The policies that the fold knows, and what their metadata adds to every entry. See docs/spec/reports.md#10.
 
 use std::collections::BTreeMap;
 
+use crate::ReportingKind;
 use crate::entry::Severity;
-use crate::source::{PolicyKey, PolicyKind, PolicyRef};
+use crate::source::{ReportKey, ReportingPolicy};
 use crate::verdict::Mode;
 
 /// Annotations that tell how bad a violation is, the first that is set counts.
@@ -22,7 +23,7 @@ const SCORED: &str = "policies.kyverno.io/scored";
 /// What public entries take from a policy; none of it needs a new evaluation when it changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyMeta {
-    pub policy: PolicyRef,
+    pub policy: ReportingPolicy,
     /// The mode that is enforced: `status.mode`.
     pub mode: Mode,
     pub severity: Option<Severity>,
@@ -37,7 +38,7 @@ pub struct PolicyMeta {
 impl PolicyMeta {
     /// Reads severity, category and the rest from a policy; `spec_severity` is the field that some kinds have.
     pub fn new(
-        policy: PolicyRef,
+        policy: ReportingPolicy,
         mode: Mode,
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
@@ -71,7 +72,7 @@ impl PolicyMeta {
 /// The policies that can have entries in one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicySet {
-    by_key: BTreeMap<PolicyKey, PolicyMeta>,
+    by_key: BTreeMap<ReportKey, PolicyMeta>,
 }
 
 impl PolicySet {
@@ -80,12 +81,10 @@ impl PolicySet {
         let by_key = policies
             .iter()
             .filter(|meta| match meta.policy.kind() {
-                PolicyKind::AdmissionPolicy | PolicyKind::AdmissionPolicyGroup => {
+                ReportingKind::Admission(kind) if kind.is_namespaced() => {
                     meta.policy.namespace() == namespace
                 }
-                PolicyKind::ClusterAdmissionPolicy
-                | PolicyKind::ClusterAdmissionPolicyGroup
-                | PolicyKind::ConfigurationPolicy => true,
+                ReportingKind::Admission(_) | ReportingKind::Configuration => true,
             })
             .map(|meta| (meta.policy.key(), meta.clone()))
             .collect();
@@ -93,17 +92,17 @@ impl PolicySet {
     }
 
     /// The policy of an entry, unless the entry must go: policy gone, rule unknown, reporting disabled.
-    pub fn reporting(&self, policy: &PolicyKey, rule: &str) -> Option<&PolicyMeta> {
+    pub fn reporting(&self, policy: &ReportKey, rule: &str) -> Option<&PolicyMeta> {
         self.by_key
             .get(policy)
             .filter(|meta| !meta.is_disabled && meta.knows_rule(rule))
     }
 
-    pub fn get(&self, policy: &PolicyKey) -> Option<&PolicyMeta> {
+    pub fn get(&self, policy: &ReportKey) -> Option<&PolicyMeta> {
         self.by_key.get(policy)
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &PolicyKey> {
+    pub fn keys(&self) -> impl Iterator<Item = &ReportKey> {
         self.by_key.keys()
     }
 }
@@ -111,13 +110,14 @@ impl PolicySet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PolicyKind;
 
     fn meta(annotations: &[(&str, &str)], spec_severity: Option<&str>) -> PolicyMeta {
         let annotations = annotations
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
-        let policy = PolicyRef::new(PolicyKind::ClusterAdmissionPolicy, None, "p").unwrap();
+        let policy = ReportingPolicy::new(PolicyKind::ClusterAdmissionPolicy, None, "p").unwrap();
         PolicyMeta::new(
             policy,
             Mode::Protect,
@@ -178,15 +178,15 @@ mod tests {
     #[test]
     fn namespaced_policies_only_report_in_their_namespace() {
         use PolicyKind::*;
-        let of = |kind, namespace| PolicyMeta {
-            policy: PolicyRef::new(kind, namespace, "p").unwrap(),
+        let of = |kind: ReportingKind, namespace| PolicyMeta {
+            policy: ReportingPolicy::new(kind, namespace, "p").unwrap(),
             ..meta(&[], None)
         };
         let all = [
-            of(ClusterAdmissionPolicy, None),
-            of(AdmissionPolicy, Some("a")),
-            of(AdmissionPolicyGroup, Some("b")),
-            of(ConfigurationPolicy, Some("ops")),
+            of(ClusterAdmissionPolicy.into(), None),
+            of(AdmissionPolicy.into(), Some("a")),
+            of(AdmissionPolicyGroup.into(), Some("b")),
+            of(ReportingKind::Configuration, Some("ops")),
         ];
         let keys = |namespace| {
             let set = PolicySet::of_namespace(&all, namespace);

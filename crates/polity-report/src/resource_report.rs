@@ -1,4 +1,5 @@
-//! Resource reports: all that policies say about one object, named by its uid and owned by it (5.4, 5.5).
+//! Resource reports: the results of all policies for one object, named by its UID and owned by it.
+//! See docs/spec/reports.md#5-4.
 //!
 //! Several processes write them: every replica that admits, and the background pass. Entries stand in a map, so each
 //! writer sends one merge patch with its own keys and never loses what another wrote. A merge patch merges maps but
@@ -15,8 +16,8 @@ use crate::hash::short;
 use crate::public::WireMetadata;
 use crate::read::{Metadata, ReadError, read_metadata, read_stamp, text};
 use crate::shard::{BUCKET_LABEL, bucket};
-use crate::source::{PolicyKey, is_own_key};
-use crate::verdict::{Answer, Evaluator, Process, Verdict, to_entry};
+use crate::source::{ReportKey, is_own_key};
+use crate::verdict::{Evaluator, GuestVerdict, Process, Verdict, to_entry};
 
 pub const GROUP: &str = "reports.polity.dev";
 pub const API_VERSION: &str = "reports.polity.dev/v1alpha1";
@@ -53,7 +54,7 @@ pub enum Evaluated {
 /// What one policy said about the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
-    pub policy: PolicyKey,
+    pub policy: ReportKey,
     pub version: String,
     pub evaluated: Evaluated,
     /// None at all when the policy applies and has nothing to say; its label is written nevertheless, else it would
@@ -91,7 +92,7 @@ impl Evaluation {
         if why == Why::Elapsed {
             return None;
         }
-        let verdict = Verdict::from(Answer::failed(message));
+        let verdict = Verdict::from(GuestVerdict::failed(message));
         let entry = to_entry(evaluator, &verdict, Process::Background, now);
         Some(Self {
             policy: evaluator.policy.key(),
@@ -135,7 +136,7 @@ impl ResourceReport {
         resource: &Resource,
         managed_by: &str,
         evaluations: &[Evaluation],
-        dropped: impl IntoIterator<Item = PolicyKey>,
+        dropped: impl IntoIterator<Item = ReportKey>,
     ) -> Self {
         let mut next = self.clone();
         for policy in dropped {
@@ -250,7 +251,7 @@ impl ResourceReport {
         self.metadata.namespace = namespace;
     }
 
-    fn forget(&mut self, policy: &PolicyKey) {
+    fn forget(&mut self, policy: &ReportKey) {
         let label = policy.label_key();
         self.metadata.labels.remove(&label);
         self.metadata.annotations.remove(&policy.hash_key());
@@ -356,7 +357,7 @@ fn entry_patch(entry: &Entry) -> Value {
 }
 
 fn read_entry(key: &str, entry: &Value) -> Option<Entry> {
-    let (policy, rule) = PolicyKey::from_entry_key(key)?;
+    let (policy, rule) = ReportKey::from_entry_key(key)?;
     let fields = entry.as_object()?;
     let properties = fields.get("properties").and_then(Value::as_array);
     let property = |property: &Value| {

@@ -1,4 +1,4 @@
-//! Who looks after which namespace, and when an object is looked at again (7.5, 6.2).
+//! Which shard handles which namespace, and when an object is evaluated again. See docs/spec/reports.md#7-5.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_vectors_of_7_5() {
+    fn buckets_of_namespaces_agree_with_the_test_vectors() {
         assert_eq!([bucket(""), bucket("shop"), bucket("default")], [37, 9, 62]);
     }
 

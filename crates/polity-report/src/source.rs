@@ -1,10 +1,13 @@
-//! Which policies report, and what their reports, labels and entries are called (5.3, 5.6).
+//! The policies that write reports, and the names of their reports, labels and entries.
 //!
-//! Every policy kind has its own prefix, so that policies of one name and different kinds never meet: not as objects,
-//! not as labels, not as entries.
+//! Every policy kind has its own prefix, so that policies of different kinds with the same name never share an
+//! object, a label or an entry. See docs/spec/reports.md#5.
 
 use std::fmt;
 use std::str::FromStr;
+
+use polity_core::PolicyKind;
+use polity_core::policy::{PolicyKeyError, ReportingKind, unique_name};
 
 use crate::sha256_hex;
 
@@ -16,114 +19,31 @@ const OBJECT_NAME_MAX: usize = 253;
 const LABEL_NAME_KEPT: usize = 52;
 const NAME_HASH_DIGITS: usize = 10;
 
-/// The kinds of policy that are report sources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PolicyKind {
-    ClusterAdmissionPolicy,
-    AdmissionPolicy,
-    ClusterAdmissionPolicyGroup,
-    AdmissionPolicyGroup,
-    ConfigurationPolicy,
-}
-
-impl PolicyKind {
-    pub const ALL: [Self; 5] = [
-        Self::ClusterAdmissionPolicy,
-        Self::AdmissionPolicy,
-        Self::ClusterAdmissionPolicyGroup,
-        Self::AdmissionPolicyGroup,
-        Self::ConfigurationPolicy,
-    ];
-
-    /// The kind as it stands in manifests and in `properties.policy-kind`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterAdmissionPolicy => "ClusterAdmissionPolicy",
-            Self::AdmissionPolicy => "AdmissionPolicy",
-            Self::ClusterAdmissionPolicyGroup => "ClusterAdmissionPolicyGroup",
-            Self::AdmissionPolicyGroup => "AdmissionPolicyGroup",
-            Self::ConfigurationPolicy => "ConfigurationPolicy",
-        }
-    }
-
-    /// What names and keys begin with. No prefix with a dash is the start of another.
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::ClusterAdmissionPolicy => "cpol",
-            Self::AdmissionPolicy => "pol",
-            Self::ClusterAdmissionPolicyGroup => "cpolg",
-            Self::AdmissionPolicyGroup => "polg",
-            Self::ConfigurationPolicy => "cfgpol",
-        }
-    }
-
-    pub const fn is_namespaced(self) -> bool {
-        match self {
-            Self::ClusterAdmissionPolicy | Self::ClusterAdmissionPolicyGroup => false,
-            Self::AdmissionPolicy | Self::AdmissionPolicyGroup | Self::ConfigurationPolicy => true,
-        }
-    }
-
-    pub fn parse(kind: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.as_str() == kind)
-    }
-
-    fn from_prefix(prefix: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.prefix() == prefix)
-    }
-}
-
-impl fmt::Display for PolicyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// One policy.
+/// A policy that writes reports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PolicyRef {
-    kind: PolicyKind,
+pub struct ReportingPolicy {
+    kind: ReportingKind,
     namespace: Option<String>,
     name: String,
 }
 
-/// A kind and a namespace that do not go together.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyRefError {
-    #[error("{kind} {name} needs a namespace")]
-    NoNamespace { kind: PolicyKind, name: String },
-    #[error("{kind} {name} has no namespace, {namespace:?} was given")]
-    Namespace {
-        kind: PolicyKind,
-        name: String,
-        namespace: String,
-    },
-}
-
-impl PolicyRef {
+impl ReportingPolicy {
+    /// The policy, if the namespace fits the scope of its kind. An empty namespace counts as none.
     pub fn new(
-        kind: PolicyKind,
+        kind: impl Into<ReportingKind>,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Self, PolicyRefError> {
-        let namespace = namespace.filter(|namespace| !namespace.is_empty());
-        let name = name.to_owned();
-        match (kind.is_namespaced(), namespace) {
-            (true, None) => Err(PolicyRefError::NoNamespace { kind, name }),
-            (false, Some(namespace)) => Err(PolicyRefError::Namespace {
-                kind,
-                name,
-                namespace: namespace.to_owned(),
-            }),
-            _ => Ok(Self {
-                kind,
-                namespace: namespace.map(str::to_owned),
-                name,
-            }),
-        }
+    ) -> Result<Self, PolicyKeyError> {
+        let kind = kind.into();
+        let namespace = PolicyKeyError::check(kind.is_namespaced(), kind, namespace, name)?;
+        Ok(Self {
+            kind,
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        })
     }
 
-    pub fn kind(&self) -> PolicyKind {
+    pub fn kind(&self) -> ReportingKind {
         self.kind
     }
 
@@ -136,15 +56,15 @@ impl PolicyRef {
     }
 
     /// The key of the policy in every report of its namespace.
-    pub fn key(&self) -> PolicyKey {
+    pub fn key(&self) -> ReportKey {
         let name = match (self.kind, &self.namespace) {
             // It looks into other namespaces, and two of one name may meet there.
-            (PolicyKind::ConfigurationPolicy, Some(namespace)) => {
+            (ReportingKind::Configuration, Some(namespace)) => {
                 format!("{namespace}.{}", self.name)
             }
             _ => self.name.clone(),
         };
-        PolicyKey {
+        ReportKey {
             kind: self.kind,
             name,
         }
@@ -158,20 +78,18 @@ impl PolicyRef {
         }
     }
 
-    /// The name by which policy servers know it, in its classic form (admission 2.1).
+    /// The name by which policy servers know an admission policy. A ConfigurationPolicy, which no policy server knows,
+    /// is named in the same form as an AdmissionPolicy.
     pub fn unique_name(&self) -> String {
-        let group = match self.kind {
-            PolicyKind::ClusterAdmissionPolicyGroup | PolicyKind::AdmissionPolicyGroup => "group-",
-            _ => "",
+        let kind = match self.kind {
+            ReportingKind::Admission(kind) => kind,
+            ReportingKind::Configuration => PolicyKind::AdmissionPolicy,
         };
-        match &self.namespace {
-            Some(namespace) => format!("namespaced-{group}{namespace}-{}", self.name),
-            None => format!("clusterwide-{group}{}", self.name),
-        }
+        unique_name(kind, self.namespace.as_deref(), &self.name)
     }
 }
 
-impl fmt::Display for PolicyRef {
+impl fmt::Display for ReportingPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.field())
     }
@@ -179,18 +97,18 @@ impl fmt::Display for PolicyRef {
 
 /// A policy as reports of one namespace name it: `cpol/no-privileged`, `cfgpol/ops.quotas`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PolicyKey {
-    kind: PolicyKind,
+pub struct ReportKey {
+    kind: ReportingKind,
     name: String,
 }
 
-/// A text that is no policy key.
+/// A text that names no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} names no policy")]
-pub struct PolicyKeyError(pub String);
+pub struct ReportKeyError(pub String);
 
-impl PolicyKey {
-    pub fn kind(&self) -> PolicyKind {
+impl ReportKey {
+    pub fn kind(&self) -> ReportingKind {
         self.kind
     }
 
@@ -200,14 +118,16 @@ impl PolicyKey {
     }
 
     /// The policy, seen from a report in a namespace (none for cluster-scoped objects).
-    pub fn policy_in(&self, namespace: Option<&str>) -> Result<PolicyRef, PolicyRefError> {
+    pub fn policy_in(&self, namespace: Option<&str>) -> Result<ReportingPolicy, PolicyKeyError> {
         match self.kind {
-            PolicyKind::ConfigurationPolicy => {
+            ReportingKind::Configuration => {
                 let (namespace, name) = self.name.split_once('.').unwrap_or(("", &self.name));
-                PolicyRef::new(self.kind, Some(namespace), name)
+                ReportingPolicy::new(self.kind, Some(namespace), name)
             }
-            kind if kind.is_namespaced() => PolicyRef::new(kind, namespace, &self.name),
-            kind => PolicyRef::new(kind, None, &self.name),
+            kind @ ReportingKind::Admission(_) if kind.is_namespaced() => {
+                ReportingPolicy::new(kind, namespace, &self.name)
+            }
+            kind @ ReportingKind::Admission(_) => ReportingPolicy::new(kind, None, &self.name),
         }
     }
 
@@ -215,7 +135,7 @@ impl PolicyKey {
     pub fn label_key(&self) -> String {
         format!(
             "{}.kyverno.io/{}",
-            self.kind.prefix(),
+            self.kind.report_prefix(),
             label_name(&self.name)
         )
     }
@@ -224,7 +144,7 @@ impl PolicyKey {
     pub fn hash_key(&self) -> String {
         format!(
             "{}.hash.polity.dev/{}",
-            self.kind.prefix(),
+            self.kind.report_prefix(),
             label_name(&self.name)
         )
     }
@@ -243,7 +163,7 @@ impl PolicyKey {
         annotation: impl Fn(&str) -> Option<&'a str>,
     ) -> Option<Self> {
         let (domain, name) = label.split_once('/')?;
-        let kind = PolicyKind::from_prefix(domain.strip_suffix(".kyverno.io")?)?;
+        let kind = ReportingKind::from_report_prefix(domain.strip_suffix(".kyverno.io")?)?;
         // An annotation that tells another policy's name is not believed.
         let name = annotation(&full_name_key(kind, name))
             .filter(|full| label_name(full) == name)
@@ -263,7 +183,7 @@ impl PolicyKey {
     pub fn from_entry_key(key: &str) -> Option<(Self, &str)> {
         let mut parts = key.splitn(3, '/');
         let (prefix, name, rule) = (parts.next()?, parts.next()?, parts.next()?);
-        let kind = PolicyKind::from_prefix(prefix)?;
+        let kind = ReportingKind::from_report_prefix(prefix)?;
         let name = name.to_owned();
         (!name.is_empty()).then_some((Self { kind, name }, rule))
     }
@@ -271,7 +191,7 @@ impl PolicyKey {
     /// The name of a public report, as long as no other object needs it: `cpol-<name>`, the further chunks with
     /// their number behind it.
     pub fn plain_object_name(&self, chunk: u32) -> String {
-        let base = format!("{}-{}", self.kind.prefix(), self.name);
+        let base = format!("{}-{}", self.kind.report_prefix(), self.name);
         let suffix = match chunk {
             0 => String::new(),
             chunk => format!("-{chunk}"),
@@ -310,26 +230,26 @@ impl PolicyKey {
     }
 }
 
-impl fmt::Display for PolicyKey {
+impl fmt::Display for ReportKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind.prefix(), self.name)
+        write!(f, "{}/{}", self.kind.report_prefix(), self.name)
     }
 }
 
-impl FromStr for PolicyKey {
-    type Err = PolicyKeyError;
+impl FromStr for ReportKey {
+    type Err = ReportKeyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('/') {
             Some((prefix, name)) if !name.is_empty() && !name.contains('/') => {
-                PolicyKind::from_prefix(prefix).map(|kind| Self {
+                ReportingKind::from_report_prefix(prefix).map(|kind| Self {
                     kind,
                     name: name.to_owned(),
                 })
             }
             _ => None,
         }
-        .ok_or_else(|| PolicyKeyError(text.to_owned()))
+        .ok_or_else(|| ReportKeyError(text.to_owned()))
     }
 }
 
@@ -338,18 +258,20 @@ pub fn is_own_key(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
         return false;
     };
-    PolicyKind::ALL.iter().any(|kind| {
-        domain.strip_prefix(kind.prefix()).is_some_and(|rest| {
-            matches!(
-                rest,
-                ".kyverno.io" | ".hash.polity.dev" | ".name.polity.dev"
-            )
-        })
+    ReportingKind::ALL.iter().any(|kind| {
+        domain
+            .strip_prefix(kind.report_prefix())
+            .is_some_and(|rest| {
+                matches!(
+                    rest,
+                    ".kyverno.io" | ".hash.polity.dev" | ".name.polity.dev"
+                )
+            })
     })
 }
 
-fn full_name_key(kind: PolicyKind, label_name: &str) -> String {
-    format!("{}.name.polity.dev/{label_name}", kind.prefix())
+fn full_name_key(kind: ReportingKind, label_name: &str) -> String {
+    format!("{}.name.polity.dev/{label_name}", kind.report_prefix())
 }
 
 /// A name as the name part of a label key; without this a long name costs the whole report.
@@ -378,16 +300,20 @@ mod tests {
 
     use super::*;
 
-    fn policy(kind: PolicyKind, namespace: Option<&str>, name: &str) -> PolicyRef {
-        PolicyRef::new(kind, namespace, name).unwrap()
+    fn policy(
+        kind: impl Into<ReportingKind>,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> ReportingPolicy {
+        ReportingPolicy::new(kind, namespace, name).unwrap()
     }
 
     #[test]
-    fn names_of_5_6() {
+    fn every_kind_has_its_own_names_labels_and_keys() {
         use PolicyKind::*;
         for (kind, namespace, object, label, field, key) in [
             (
-                ClusterAdmissionPolicy,
+                ReportingKind::from(ClusterAdmissionPolicy),
                 None,
                 "cpol-a",
                 "cpol.kyverno.io/a",
@@ -395,7 +321,7 @@ mod tests {
                 "cpol/a",
             ),
             (
-                AdmissionPolicy,
+                ReportingKind::from(AdmissionPolicy),
                 Some("n"),
                 "pol-a",
                 "pol.kyverno.io/a",
@@ -403,7 +329,7 @@ mod tests {
                 "pol/a",
             ),
             (
-                ClusterAdmissionPolicyGroup,
+                ReportingKind::from(ClusterAdmissionPolicyGroup),
                 None,
                 "cpolg-a",
                 "cpolg.kyverno.io/a",
@@ -411,7 +337,7 @@ mod tests {
                 "cpolg/a",
             ),
             (
-                AdmissionPolicyGroup,
+                ReportingKind::from(AdmissionPolicyGroup),
                 Some("n"),
                 "polg-a",
                 "polg.kyverno.io/a",
@@ -419,7 +345,7 @@ mod tests {
                 "polg/a",
             ),
             (
-                ConfigurationPolicy,
+                ReportingKind::Configuration,
                 Some("n"),
                 "cfgpol-n.a",
                 "cfgpol.kyverno.io/n.a",
@@ -440,26 +366,16 @@ mod tests {
             assert_eq!(found.to_string(), key);
             assert_eq!(key.parse(), Ok(found.clone()));
             assert_eq!(found.policy_in(Some("n")), Ok(policy));
-            assert_eq!(PolicyKey::from_label(label, |_| None), Some(found.clone()));
+            assert_eq!(ReportKey::from_label(label, |_| None), Some(found.clone()));
             assert_eq!(
-                PolicyKey::from_entry_key(&found.entry_key("r/x")),
+                ReportKey::from_entry_key(&found.entry_key("r/x")),
                 Some((found, "r/x"))
             );
         }
     }
 
     #[test]
-    fn no_prefix_is_the_start_of_another() {
-        for a in PolicyKind::ALL {
-            for b in PolicyKind::ALL {
-                let is_start = format!("{}-", b.prefix()).starts_with(&format!("{}-", a.prefix()));
-                assert_eq!(is_start, a == b);
-            }
-        }
-    }
-
-    #[test]
-    fn a_long_name_is_cut_and_told_in_full_5_3() {
+    fn a_long_name_is_cut_and_kept_in_an_annotation() {
         let long = "p".repeat(120);
         let key = policy(PolicyKind::ClusterAdmissionPolicy, None, &long).key();
         let label = key.label_key();
@@ -470,7 +386,7 @@ mod tests {
         let (annotation, full) = key.full_name().unwrap();
         assert_eq!(name::annotation_key(&annotation), Ok(()));
         assert_eq!(full, long);
-        let back = PolicyKey::from_label(&label, |asked| {
+        let back = ReportKey::from_label(&label, |asked| {
             (asked == annotation).then_some(full.as_str())
         });
         assert_eq!(back, Some(key));
@@ -488,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_makes_room_for_the_first_chunk_of_another_policy_4_2() {
+    fn a_chunk_makes_room_for_the_first_chunk_of_another_policy() {
         let foo = policy(PolicyKind::ClusterAdmissionPolicy, None, "foo").key();
         assert_eq!(foo.object_name(1, |_| false), "cpol-foo-1");
         let mut taken = BTreeSet::from(["cpol-foo-1".to_owned()]);
@@ -501,14 +417,14 @@ mod tests {
     #[test]
     fn kinds_and_namespaces_go_together() {
         assert_eq!(
-            PolicyRef::new(PolicyKind::AdmissionPolicy, None, "a")
+            ReportingPolicy::new(PolicyKind::AdmissionPolicy, None, "a")
                 .unwrap_err()
                 .to_string(),
             "AdmissionPolicy a needs a namespace"
         );
-        assert!(PolicyRef::new(PolicyKind::ClusterAdmissionPolicy, Some("n"), "a").is_err());
+        assert!(ReportingPolicy::new(PolicyKind::ClusterAdmissionPolicy, Some("n"), "a").is_err());
         for text in ["", "cpol", "cpol/", "x/a", "cpol/a/b"] {
-            assert!(text.parse::<PolicyKey>().is_err(), "{text:?}");
+            assert!(text.parse::<ReportKey>().is_err(), "{text:?}");
         }
     }
 
@@ -534,7 +450,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_name_is_one_the_api_server_takes(
-            kind in proptest::sample::select(&PolicyKind::ALL[..]),
+            kind in proptest::sample::select(&ReportingKind::ALL[..]),
             name in "[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,4}",
             chunk in 0_u32..200_000,
         ) {
@@ -550,10 +466,10 @@ mod tests {
 
         #[test]
         fn no_text_panics(text: String) {
-            let _ = text.parse::<PolicyKey>();
-            let _ = PolicyKey::from_entry_key(&text);
-            let _ = PolicyKey::from_label(&text, |_| None);
-            let key = PolicyKey { kind: PolicyKind::AdmissionPolicy, name: text };
+            let _ = text.parse::<ReportKey>();
+            let _ = ReportKey::from_entry_key(&text);
+            let _ = ReportKey::from_label(&text, |_| None);
+            let key = ReportKey { kind: PolicyKind::AdmissionPolicy.into(), name: text };
             let _ = (key.label_key(), key.plain_object_name(3), key.full_name());
         }
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::ReportingKind;
 use crate::entry::{Entry, Outcome, TEXT_MAX, cut};
-use crate::source::{PolicyKind, PolicyRef};
+use crate::source::ReportingPolicy;
 
 /// How an object came to be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum Mode {
 /// A policy at the time of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluator {
-    pub policy: PolicyRef,
+    pub policy: ReportingPolicy,
     pub uid: String,
     /// The version of [`crate::version`].
     pub version: String,
@@ -44,9 +45,9 @@ pub struct Evaluator {
     pub context_aware: bool,
 }
 
-/// What a policy or group answered: the guest's own verdict, before mode, message and mutation rules.
+/// The verdict of a policy or group itself, before mode, message and mutation rules are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum GuestVerdict {
     Allowed {
         /// As the guest gave it; empty for a plain yes.
         message: String,
@@ -67,7 +68,7 @@ pub enum Answer {
     NotMatched,
 }
 
-impl Answer {
+impl GuestVerdict {
     pub fn allowed() -> Self {
         Self::Allowed {
             message: String::new(),
@@ -110,12 +111,12 @@ impl Member {
 /// An answer, with those of its members for a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    pub answer: Answer,
+    pub answer: GuestVerdict,
     pub members: BTreeMap<String, Member>,
 }
 
-impl From<Answer> for Verdict {
-    fn from(answer: Answer) -> Self {
+impl From<GuestVerdict> for Verdict {
+    fn from(answer: GuestVerdict) -> Self {
         Self {
             answer,
             members: BTreeMap::new(),
@@ -152,11 +153,11 @@ pub fn to_entry(
         properties.insert(format!("member.{name}"), member.as_str().to_owned());
     }
     let (result, message) = match &verdict.answer {
-        Answer::NotMatched => return None,
-        Answer::Allowed { mutated: true, .. } if !evaluator.mutating => {
+        GuestVerdict::NotMatched => return None,
+        GuestVerdict::Allowed { mutated: true, .. } if !evaluator.mutating => {
             (Outcome::Fail, attempted_to_mutate(&evaluator.policy))
         }
-        Answer::Allowed {
+        GuestVerdict::Allowed {
             message,
             mutated,
             warnings,
@@ -169,9 +170,9 @@ pub fn to_entry(
             }
             (Outcome::Pass, message.clone())
         }
-        Answer::Denied { message } => (Outcome::Fail, message.clone()),
-        Answer::Failed { message } => (Outcome::Error, message.clone()),
-        Answer::Exempted { exceptions } => {
+        GuestVerdict::Denied { message } => (Outcome::Fail, message.clone()),
+        GuestVerdict::Failed { message } => (Outcome::Error, message.clone()),
+        GuestVerdict::Exempted { exceptions } => {
             properties.insert("exceptions".to_owned(), cut(exceptions.join(","), TEXT_MAX));
             (Outcome::Skip, String::new())
         }
@@ -216,7 +217,7 @@ pub fn compliance_to_entry(
 }
 
 /// The sentence of admission 8.4.
-fn attempted_to_mutate(policy: &PolicyRef) -> String {
+fn attempted_to_mutate(policy: &ReportingPolicy) -> String {
     format!(
         "Request rejected by policy {}. The policy attempted to mutate the request, but it is currently configured \
          to not allow mutations.",
@@ -234,7 +235,7 @@ fn properties(evaluator: &Evaluator, process: Process) -> BTreeMap<String, Strin
         mutating,
         context_aware,
     } = evaluator;
-    let is_admission = policy.kind() != PolicyKind::ConfigurationPolicy;
+    let is_admission = policy.kind() != ReportingKind::Configuration;
     let marks = [
         ("validating", is_admission && !mutating),
         ("mutating", is_admission && *mutating),
@@ -264,10 +265,11 @@ fn properties(evaluator: &Evaluator, process: Process) -> BTreeMap<String, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PolicyKind;
 
     fn evaluator(mode: Mode, mutating: bool) -> Evaluator {
         Evaluator {
-            policy: PolicyRef::new(PolicyKind::ClusterAdmissionPolicy, None, "p").unwrap(),
+            policy: ReportingPolicy::new(PolicyKind::ClusterAdmissionPolicy, None, "p").unwrap(),
             uid: "u".to_owned(),
             version: "v".to_owned(),
             mode,
@@ -284,7 +286,7 @@ mod tests {
     fn check(
         name: &str,
         (mode, mutating): (Mode, bool),
-        answer: Answer,
+        answer: GuestVerdict,
         expected: [Option<(Outcome, &str, &str)>; 2],
     ) {
         let ways = [Process::Admission, Process::Background];
@@ -318,24 +320,24 @@ mod tests {
     fn the_table_of_10() {
         use Mode::{Monitor, Protect};
         use Outcome::{Error, Fail, Pass, Skip};
-        let mutated = Answer::Allowed {
+        let mutated = GuestVerdict::Allowed {
             message: String::new(),
             mutated: true,
             warnings: Vec::new(),
         };
-        let warned = Answer::Allowed {
+        let warned = GuestVerdict::Allowed {
             message: String::new(),
             mutated: false,
             warnings: vec!["soon gone".to_owned()],
         };
-        let exempted = Answer::Exempted {
+        let exempted = GuestVerdict::Exempted {
             exceptions: vec!["x".to_owned()],
         };
         let may_not = "Request rejected by policy clusterwide-p. The policy attempted";
         check(
             "allowed",
             (Protect, false),
-            Answer::allowed(),
+            GuestVerdict::allowed(),
             [Some((Pass, "", "validating")); 2],
         );
         check(
@@ -365,19 +367,19 @@ mod tests {
         check(
             "denied, protect",
             (Protect, false),
-            Answer::denied("no"),
+            GuestVerdict::denied("no"),
             [None, Some((Fail, "no", ""))],
         );
         check(
             "denied, monitor",
             (Monitor, false),
-            Answer::denied("no"),
+            GuestVerdict::denied("no"),
             [Some((Fail, "no", "")); 2],
         );
         check(
             "trap or time-out",
             (Protect, false),
-            Answer::failed("trap"),
+            GuestVerdict::failed("trap"),
             [Some((Error, "trap", "")); 2],
         );
         check(
@@ -389,13 +391,13 @@ mod tests {
         check(
             "does not match",
             (Protect, false),
-            Answer::NotMatched,
+            GuestVerdict::NotMatched,
             [None; 2],
         );
         check(
             "mutating, plain yes",
             (Protect, true),
-            Answer::allowed(),
+            GuestVerdict::allowed(),
             [None, Some((Pass, "", "mutating"))],
         );
     }
@@ -403,7 +405,7 @@ mod tests {
     #[test]
     fn a_group_is_one_entry_that_tells_its_members() {
         let verdict = Verdict {
-            answer: Answer::denied("the group says no"),
+            answer: GuestVerdict::denied("the group says no"),
             members: BTreeMap::from([
                 ("a".to_owned(), Member::Allowed),
                 ("b".to_owned(), Member::Denied),
@@ -411,7 +413,7 @@ mod tests {
             ]),
         };
         let evaluator = Evaluator {
-            policy: PolicyRef::new(PolicyKind::AdmissionPolicyGroup, Some("n"), "g").unwrap(),
+            policy: ReportingPolicy::new(PolicyKind::AdmissionPolicyGroup, Some("n"), "g").unwrap(),
             ..evaluator(Mode::Protect, false)
         };
         let entry = to_entry(&evaluator, &verdict, Process::Background, now()).unwrap();
@@ -428,7 +430,7 @@ mod tests {
     fn compliance_becomes_a_result() {
         use Compliance::*;
         let evaluator = Evaluator {
-            policy: PolicyRef::new(PolicyKind::ConfigurationPolicy, Some("n"), "c").unwrap(),
+            policy: ReportingPolicy::new(ReportingKind::Configuration, Some("n"), "c").unwrap(),
             ..evaluator(Mode::Protect, false)
         };
         for (compliance, expected) in [
@@ -456,7 +458,7 @@ mod tests {
 
     #[test]
     fn long_messages_are_cut() {
-        let verdict = Answer::denied("é".repeat(2000)).into();
+        let verdict = GuestVerdict::denied("é".repeat(2000)).into();
         let entry = to_entry(
             &evaluator(Mode::Monitor, false),
             &verdict,

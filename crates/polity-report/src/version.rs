@@ -1,4 +1,5 @@
-//! The version of a policy: it changes when, and only when, an evaluation can change (5.3).
+//! The version of a policy: it changes when, and only when, an evaluation can change.
+//! See docs/spec/reports.md#5-3.
 //!
 //! `metadata.resourceVersion` moves with every status write and would force every object to be evaluated again;
 //! `metadata.generation` starts anew when a policy is created again. So the version is a digest of what matters.

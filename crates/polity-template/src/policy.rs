@@ -6,12 +6,7 @@ use crate::resolve::{Context, ResolveError, Resolver, has_template};
 use crate::rules::Side;
 use crate::run::Noticed;
 
-/// `"true"` on a policy leaves its templates alone.
-pub const DISABLE_TEMPLATES: &str = "policy.open-cluster-management.io/disable-templates";
-/// Why the hub templates of a definition could not be resolved.
-pub const HUB_TEMPLATES_ERROR: &str = "policy.open-cluster-management.io/hub-templates-error";
-/// The vector that encrypted values need, as base64.
-pub const ENCRYPTION_IV: &str = "policy.open-cluster-management.io/encryption-iv";
+pub use polity_core::governance::names::{DISABLE_TEMPLATES, ENCRYPTION_IV, HUB_TEMPLATES_ERROR};
 
 /// A policy after its hub templates were resolved, as far as they could be.
 #[derive(Debug, Clone, PartialEq)]

@@ -257,7 +257,7 @@ impl Loaded {
 }
 
 fn scope(revision: &Revision) -> Scope {
-    if revision.kind.is_namespaced {
+    if revision.kind.is_namespaced() {
         Scope::Namespace
     } else {
         Scope::Cluster

@@ -227,7 +227,7 @@ impl Replica {
                 info!(revision = name, "loaded");
                 let loaded = match &revision {
                     // They may have changed meanwhile.
-                    Some(revision) if revision.kind.is_namespaced => {
+                    Some(revision) if revision.kind.is_namespaced() => {
                         loaded.with_capabilities(&self.parts.grants.current.load())
                     }
                     _ => loaded,
@@ -303,7 +303,7 @@ impl Replica {
         let granted = self.parts.grants.current.load_full();
         for (uid, loaded) in &mut self.loaded {
             let revision = self.snapshot.revisions.get(uid);
-            if revision.is_some_and(|revision| revision.kind.is_namespaced) {
+            if revision.is_some_and(|revision| revision.kind.is_namespaced()) {
                 *loaded = loaded.with_capabilities(&granted);
             }
         }

@@ -12,6 +12,8 @@ use polity_api::policies::v1::{
     ConditionStatus, ConditionType, PolicyCondition, PolicyRevision, PolicyRevisionStatus,
     ResolvedModule,
 };
+use polity_core::PolicyKind;
+use polity_core::policy::{dotted_name, unique_name};
 use serde_json::{Map, Value};
 
 /// Tells revisions apart. Names come back when a policy is created again, UIDs do not.
@@ -38,48 +40,6 @@ impl fmt::Display for Uid {
 
 /// What is known about all revisions of a server.
 pub(crate) type Revisions = BTreeMap<Uid, Arc<Revision>>;
-
-/// The four kinds of policies, by what a server has to know of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PolicyKind {
-    pub(crate) is_namespaced: bool,
-    pub(crate) is_group: bool,
-}
-
-impl PolicyKind {
-    fn parse(kind: &str) -> Option<Self> {
-        let (is_namespaced, is_group) = match kind {
-            "AdmissionPolicy" => (true, false),
-            "ClusterAdmissionPolicy" => (false, false),
-            "AdmissionPolicyGroup" => (true, true),
-            "ClusterAdmissionPolicyGroup" => (false, true),
-            _ => return None,
-        };
-        Some(Self {
-            is_namespaced,
-            is_group,
-        })
-    }
-
-    /// Both spellings of the id of a policy: the classic one, and the one with dots.
-    fn ids(self, namespace: &str, name: &str) -> [String; 2] {
-        match (self.is_namespaced, self.is_group) {
-            (true, false) => [
-                format!("namespaced-{namespace}-{name}"),
-                format!("kw.ap.{namespace}.{name}"),
-            ],
-            (false, false) => [format!("clusterwide-{name}"), format!("kw.cap.{name}")],
-            (true, true) => [
-                format!("namespaced-group-{namespace}-{name}"),
-                format!("kw.apg.{namespace}.{name}"),
-            ],
-            (false, true) => [
-                format!("clusterwide-group-{name}"),
-                format!("kw.capg.{name}"),
-            ],
-        }
-    }
-}
 
 /// One generation of a policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,13 +80,14 @@ impl Revision {
         let kind = PolicyKind::parse(&reference.kind)?;
         let id = annotation(names::POLICY_ID)?;
         let namespace = reference.namespace.as_deref().unwrap_or_default();
-        let other_id = kind.ids(namespace, &reference.name);
+        let namespace = kind.is_namespaced().then_some(namespace);
+        let ids = [unique_name, dotted_name].map(|form| form(kind, namespace, &reference.name));
         Some(Self {
             uid: metadata.uid.as_deref()?.into(),
             policy_uid: reference.uid.as_deref().unwrap_or_default().into(),
             kind,
             id: id.into(),
-            other_id: other_id
+            other_id: ids
                 .iter()
                 .find(|other| *other != id)
                 .map(|other| other.as_str().into()),

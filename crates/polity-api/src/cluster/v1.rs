@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::vocabulary;
 
-/// A cluster that is registered on the hub; its hub namespace has the same name.
+/// ManagedCluster represents a cluster that is registered on the hub. Its namespace on the hub has the same name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -21,24 +21,24 @@ use crate::vocabulary::vocabulary;
     shortname = "mcls",
     status = "ManagedClusterStatus",
     derive = "PartialEq",
-    doc = "A cluster that is registered on the hub; its hub namespace has the same name."
+    doc = "ManagedCluster represents a cluster that is registered on the hub. Its namespace on the hub has the same name."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSpec {
-    /// Whether the hub lets the cluster in. Accepting it creates its namespace on the hub.
+    /// Whether the hub accepts the cluster. When it is set to true, the namespace of the cluster is created on the hub.
     #[serde(default)]
     pub hub_accepts_client: bool,
 
-    /// How many seconds may pass between two signs of life before the cluster counts as unreachable.
+    /// Seconds without a lease update after which the cluster is considered unreachable.
     #[serde(default = "default_lease_duration")]
     pub lease_duration_seconds: i32,
 
-    /// Where the API server of the cluster is.
+    /// Addresses of the API server of the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub managed_cluster_client_configs: Vec<ClientConfig>,
 
-    /// Marks that keep placements away which do not tolerate them.
+    /// Taints of the cluster. Placements that do not tolerate them do not select the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub taints: Vec<Taint>,
@@ -48,102 +48,105 @@ fn default_lease_duration() -> i32 {
     60
 }
 
-/// Where an API server is, and how to trust it.
+/// Address and certificate authority of an API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientConfig {
-    /// The address of the API server.
+    /// URL of the API server.
     pub url: String,
 
-    /// The certificate authority of its certificate, PEM in base64; that of the system when absent.
+    /// PEM-encoded certificate authority of the API server, base64-encoded. Defaults to the certificate authorities of
+    /// the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<String>,
 }
 
-/// A mark on a cluster.
+/// A taint of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// What the mark is about, such as `example.com/maintenance`.
+    /// Key of the taint, such as `example.com/maintenance`.
     #[schemars(length(max = 316))]
     pub key: String,
 
-    /// More about it.
+    /// Value of the taint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
 
-    /// What happens to placements that do not tolerate it.
+    /// Effect on placements that do not tolerate the taint: `NoSelect` (the cluster is not selected, and is dropped if
+    /// it was), `PreferNoSelect` (no effect) or `NoSelectIfNew` (the cluster is not selected anew, but stays if it
+    /// was).
     pub effect: TaintEffect,
 
-    /// When the taint was set; tolerations with a time count from here.
+    /// Time when the taint was added. `tolerationSeconds` is counted from this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Time>,
 }
 
-/// What a taint does to placements that do not tolerate it.
+/// Effect of a taint on placements that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TaintEffect {
-    /// They do not choose the cluster, and drop it if they had.
+    /// The cluster is not selected, and is dropped if it was selected.
     NoSelect,
-    /// A wish, without effect.
+    /// No effect at present.
     PreferNoSelect,
-    /// They keep the cluster if they had it already.
+    /// The cluster is not selected, but stays if it was selected.
     NoSelectIfNew,
 }
 
-/// What is known of a cluster.
+/// Observed state of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterStatus {
-    /// Whether the cluster was let in, has joined, is available, and whether its clock is right.
+    /// Conditions of the cluster: whether it is accepted, joined and available, and whether its clock is synchronized.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
-    /// What the cluster has of each resource.
+    /// Total amount of each resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "resources")]
     pub capacity: BTreeMap<String, Quantity>,
 
-    /// What workloads may use of each resource.
+    /// Amount of each resource that is available to workloads.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "resources")]
     pub allocatable: BTreeMap<String, Quantity>,
 
-    /// The versions of the cluster.
+    /// Versions of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<ClusterVersion>,
 
-    /// What the cluster says of itself.
+    /// Claims that the cluster reports about itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub cluster_claims: Vec<ClusterClaim>,
 
-    /// The namespaces of the cluster that are managed from the hub, each with the set that asks for it.
+    /// Namespaces of the cluster that are managed from the hub, by cluster set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub managed_namespaces: Vec<ManagedNamespace>,
 }
 
-/// The versions of a cluster.
+/// Versions of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterVersion {
-    /// The version of Kubernetes.
+    /// Kubernetes version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kubernetes: String,
 }
 
-/// One thing that a cluster says of itself.
+/// A claim that a cluster reports about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterClaim {
-    /// What it is about, such as `platform.open-cluster-management.io`.
+    /// Name of the claim, such as `platform.open-cluster-management.io`.
     #[schemars(length(max = 253))]
     pub name: String,
 
-    /// What the cluster says about it.
+    /// Value of the claim.
     #[schemars(length(max = 1024))]
     pub value: String,
 }
@@ -152,33 +155,33 @@ pub struct ClusterClaim {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedNamespace {
-    /// The name of the namespace.
+    /// Name of the namespace.
     pub name: String,
 
-    /// The set that asks for it.
+    /// ManagedClusterSet that requests the namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_set: String,
 
-    /// Whether the namespace is there.
+    /// Conditions of the namespace, such as whether it exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 }
 
 vocabulary! {
-    /// The types of a cluster's conditions.
+    /// Condition types of a ManagedCluster.
     ManagedClusterConditionType {
-        /// The hub has let the cluster in.
+        /// The hub has accepted the cluster.
         HubAcceptedManagedCluster,
-        /// The hub has shut the cluster out.
+        /// The hub has denied the cluster.
         HubDeniedManagedCluster,
-        /// The agent of the cluster has registered.
+        /// The agent of the cluster has registered on the hub.
         ManagedClusterJoined,
-        /// The cluster answers; taints follow from it.
+        /// The cluster updates its lease. Taints are derived from this condition.
         ManagedClusterConditionAvailable,
-        /// The clock of the cluster agrees with that of the hub.
+        /// The clock of the cluster is synchronized with the clock of the hub.
         ManagedClusterConditionClockSynced,
-        /// The cluster is on its way out.
+        /// The cluster is being deleted.
         Deleting,
     }
 }

@@ -7,47 +7,48 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How something new goes from cluster to cluster.
+/// How a change is rolled out to clusters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStrategy {
-    /// `All`: every cluster at once. `Progressive`: so many clusters at a time. `ProgressivePerGroup`: one decision
-    /// group of the placement at a time.
+    /// Type of the rollout: `All` (all clusters at once), `Progressive` (a limited number of clusters at a time) or
+    /// `ProgressivePerGroup` (one decision group of the placement at a time).
     // A text and not an enum: an unknown type is refused where the strategy is carried out, with words for the user.
     #[serde(rename = "type", default = "default_type")]
     #[schemars(schema_with = "strategy_type")]
     pub type_: String,
 
-    /// The rules of the type `All`.
+    /// Settings of the type `All`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<RolloutAll>,
 
-    /// The rules of the type `Progressive`.
+    /// Settings of the type `Progressive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive: Option<RolloutProgressive>,
 
-    /// The rules of the type `ProgressivePerGroup`.
+    /// Settings of the type `ProgressivePerGroup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive_per_group: Option<RolloutProgressivePerGroup>,
 }
 
-/// What every type of strategy says about time and failure.
+/// Timing and failure settings of a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutConfig {
-    /// How long a cluster must have succeeded before the rollout goes on, such as `5m` or `1h30m`. The type `All`
-    /// ignores it.
+    /// Time that a cluster must have succeeded before the rollout continues, such as `5m` or `1h30m`. Ignored by the
+    /// type `All`.
     #[serde(default = "default_min_success_time")]
     pub min_success_time: String,
 
-    /// How long a cluster may take before it counts as failed, such as `90s`, `5m30s` or `2h`; `None` is for ever.
+    /// Time after which a cluster that has not succeeded is considered failed, such as `90s`, `5m30s` or `2h`. `None`
+    /// means no deadline.
     #[serde(default = "default_progress_deadline")]
     #[schemars(regex(pattern = r"^(([0-9])+[h|m|s])|None$"))]
     pub progress_deadline: String,
 
-    /// How many clusters may fail without stopping the rollout, as a number or a percentage, which is rounded up. More
-    /// than there are clusters means 0; write `100%` to tolerate all. The base is every placed cluster for
-    /// `Progressive` and each group for `ProgressivePerGroup`.
+    /// Number or percentage of clusters that may fail before the rollout stops; a percentage is rounded up. It is
+    /// counted over all placed clusters for `Progressive` and over each group for `ProgressivePerGroup`. A number
+    /// larger than the number of clusters counts as 0; use `100%` to tolerate all failures.
     #[serde(default = "default_max_failures")]
     #[schemars(schema_with = "threshold")]
     pub max_failures: IntOrString,
@@ -63,7 +64,7 @@ impl Default for RolloutConfig {
     }
 }
 
-/// The rules of `All`.
+/// Settings of the type `All`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutAll {
@@ -71,52 +72,54 @@ pub struct RolloutAll {
     pub config: RolloutConfig,
 }
 
-/// The rules of `Progressive`.
+/// Settings of the type `Progressive`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutProgressive {
     #[serde(flatten)]
     pub config: RolloutConfig,
 
-    /// How many clusters may be in flight, as a number or a percentage of those outside the mandatory groups, rounded
-    /// up. Policies go on one by one when it is absent.
+    /// Number of clusters that may be updated at the same time, as a number or as a percentage, rounded up, of the
+    /// clusters outside the mandatory groups. If not set, policies are rolled out to one cluster at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "threshold")]
     pub max_concurrency: Option<IntOrString>,
 
-    /// The groups that come first, all clusters of one at once, and with no failure tolerated.
+    /// Decision groups that are rolled out first. All clusters of such a group are updated at once, and no failure is
+    /// tolerated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
 }
 
-/// The rules of `ProgressivePerGroup`.
+/// Settings of the type `ProgressivePerGroup`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutProgressivePerGroup {
     #[serde(flatten)]
     pub config: RolloutConfig,
 
-    /// The groups that come first, with no failure tolerated.
+    /// Decision groups that are rolled out first. No failure is tolerated in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
 }
 
-/// A decision group, by name or by index. The name wins; nothing at all means index 0.
+/// Reference to a decision group by name or index. The name takes precedence; an empty reference means index 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MandatoryDecisionGroup {
-    /// The name of the group; every index that carries it is meant.
+    /// Name of the decision group. Refers to all groups with this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group_name: String,
 
-    /// The index of the group. It shifts when a named group before it is empty, so prefer names.
+    /// Index of the decision group. Prefer the name, because the index changes when a group before it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_index: Option<i32>,
 }
 
-/// Scores that an add-on gives a cluster, in the namespace of the cluster. It has a status only.
+/// AddOnPlacementScore holds scores that an add-on assigns to a cluster. It is in the namespace of the cluster. It has
+/// only a status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -127,42 +130,42 @@ pub struct MandatoryDecisionGroup {
     no_spec,
     status = "AddOnPlacementScoreStatus",
     derive = "PartialEq",
-    doc = "Scores that an add-on gives a cluster, in the namespace of the cluster."
+    doc = "AddOnPlacementScore holds scores that an add-on assigns to a cluster. It is in the namespace of the cluster."
 )]
 pub struct AddOnPlacementScoreFields {}
 
-/// The scores.
+/// Scores that an add-on assigns to a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnPlacementScoreStatus {
-    /// How the add-on fares in giving scores.
+    /// Conditions of the add-on that computes the scores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
-    /// The scores by name.
+    /// Scores by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub scores: Vec<AddOnPlacementScoreItem>,
 
-    /// From here on the scores count 0.
+    /// Time after which the scores count as 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<Time>,
 }
 
-/// One score.
+/// A named score.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnPlacementScoreItem {
-    /// The name that placements ask for.
+    /// Name of the score, as used in placements.
     pub name: String,
 
-    /// The score; more is better.
+    /// Score from -100 to 100. Clusters with higher scores are preferred.
     #[schemars(range(min = -100, max = 100))]
     pub value: i32,
 }
 
-/// What a managed cluster says of itself, on that cluster.
+/// ClusterClaim holds a claim that a managed cluster reports about itself. It exists on the managed cluster.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, CustomResource, KubeSchema,
 )]
@@ -172,11 +175,11 @@ pub struct AddOnPlacementScoreItem {
     kind = "ClusterClaim",
     plural = "clusterclaims",
     derive = "PartialEq",
-    doc = "What a managed cluster says of itself, on that cluster."
+    doc = "ClusterClaim holds a claim that a managed cluster reports about itself. It exists on the managed cluster."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterClaimSpec {
-    /// What the cluster says about the thing that the object's name names.
+    /// Value of the claim. The name of the object is the name of the claim.
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
 }

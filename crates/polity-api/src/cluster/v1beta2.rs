@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A set of clusters. The sets `default` and `global` always exist.
+/// ManagedClusterSet is a set of clusters. The sets `default` and `global` always exist.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -16,51 +16,52 @@ use serde::{Deserialize, Serialize};
     shortname = "mclsets",
     status = "ManagedClusterSetStatus",
     derive = "PartialEq",
-    doc = "A set of clusters. The sets `default` and `global` always exist."
+    doc = "ManagedClusterSet is a set of clusters. The sets `default` and `global` always exist."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSetSpec {
-    /// How the members are found.
+    /// Selects the clusters of the set.
     #[serde(default)]
     pub cluster_selector: ManagedClusterSelector,
 }
 
-/// How the members of a set are found.
+/// Selects the clusters of a set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSelector {
-    /// `ExclusiveClusterSetLabel`: clusters carry the label `cluster.open-cluster-management.io/clusterset` with the
-    /// name of the set. `LabelSelector`: clusters that `labelSelector` selects.
+    /// `ExclusiveClusterSetLabel` selects clusters whose label `cluster.open-cluster-management.io/clusterset` is the
+    /// name of the set. `LabelSelector` selects clusters by `labelSelector`.
     #[serde(default)]
     pub selector_type: SelectorType,
 
-    /// The labels of the members; the empty selector means all clusters.
+    /// Labels of the clusters. The empty selector selects all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     pub label_selector: Option<LabelSelector>,
 }
 
-/// The ways to find members.
+/// How the clusters of a set are selected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectorType {
-    /// By the label that names the set; a cluster is in one such set only.
+    /// By the label that contains the name of the set. A cluster belongs to one such set only.
     #[default]
     ExclusiveClusterSetLabel,
-    /// By any labels.
+    /// By a label selector.
     LabelSelector,
 }
 
-/// What is known of a set.
+/// Observed state of a ManagedClusterSet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSetStatus {
-    /// `ClusterSetEmpty`: whether there is no member.
+    /// Condition `ClusterSetEmpty`: whether the set has no clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 }
 
-/// Lets the placements of a namespace choose from a set. Its name is that of the set.
+/// ManagedClusterSetBinding allows the Placements of its namespace to select from a ManagedClusterSet. Its name is the
+/// name of the set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -72,20 +73,20 @@ pub struct ManagedClusterSetStatus {
     namespaced,
     status = "ManagedClusterSetBindingStatus",
     derive = "PartialEq",
-    doc = "Lets the placements of a namespace choose from a set. Its name is that of the set."
+    doc = "ManagedClusterSetBinding allows the Placements of its namespace to select from a ManagedClusterSet. Its name is the name of the set."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSetBindingSpec {
-    /// The name of the set, which is also the name of this object.
+    /// Name of the ManagedClusterSet. Must be the name of this object.
     #[schemars(length(min = 1))]
     pub cluster_set: String,
 }
 
-/// What is known of a binding.
+/// Observed state of a ManagedClusterSetBinding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSetBindingStatus {
-    /// `Bound`: whether the set exists.
+    /// Condition `Bound`: whether the set exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,

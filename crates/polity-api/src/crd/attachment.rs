@@ -4,23 +4,18 @@
 //! them is read as it is stored. So they are written here as schemas, not derived from types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
+
+use crate::attachment::AttachmentConfig;
 
 const GROUP: &str = "polity.dev";
 
 pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
-    let effective =
-        "What policies come to for the objects of this name, with the source of every field.";
-    let status = "What a policy acts on, and what is said about it, whoever its controller is.";
+    let effective = "EffectivePolicy shows the policies in effect for the objects of this name, with the source of every field.";
+    let status = "AttachmentStatus shows which objects a policy affects and its conditions, independent of the controller of its kind.";
     vec![
-        definition(
-            "AttachmentConfig",
-            "attachmentconfigs",
-            &["attcfg"],
-            "Cluster",
-            &config(),
-            &[],
-        ),
+        config(),
         definition(
             "EffectivePolicy",
             "effectivepolicies",
@@ -54,6 +49,33 @@ pub(super) fn definitions() -> Vec<CustomResourceDefinition> {
             &columns(),
         ),
     ]
+}
+
+/// AttachmentConfig, whose spec may be absent. Unknown fields are refused by the reader; a structural schema cannot
+/// refuse them.
+fn config() -> CustomResourceDefinition {
+    let crd = super::definition(vec![AttachmentConfig::crd()], &[]);
+    let mut value = serde_json::to_value(&crd).expect("a definition is plain data");
+    let schema = &mut value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("required");
+    }
+    allow_pruning(schema);
+    serde_json::from_value(value).expect("removing keywords keeps a definition valid")
+}
+
+/// Removes `additionalProperties: false`, which the API server does not accept beside `properties`.
+fn allow_pruning(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("additionalProperties") == Some(&Value::Bool(false)) {
+                fields.remove("additionalProperties");
+            }
+            fields.values_mut().for_each(allow_pruning);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_pruning),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn definition(
@@ -128,8 +150,8 @@ fn object(description: &str, properties: &Value, required: &[&str]) -> Value {
 
 fn resource(description: &str, properties: Value) -> Value {
     let mut all = json!({
-        "apiVersion": text("The version of the schema of this object."),
-        "kind": text("The kind of this object."),
+        "apiVersion": text("APIVersion defines the versioned schema of this representation of an object."),
+        "kind": text("Kind is the REST resource that this object represents."),
         "metadata": {"type": "object"},
     });
     if let (Value::Object(all), Value::Object(own)) = (&mut all, properties) {
@@ -138,81 +160,13 @@ fn resource(description: &str, properties: Value) -> Value {
     object(description, &all, &[])
 }
 
-fn kind_ref(description: &str) -> Value {
-    let properties = json!({
-        "group": text("The API group; empty or absent for the core group."),
-        "kind": text("The kind; `*` for every kind."),
-    });
-    object(description, &properties, &["kind"])
-}
-
-/// The settings of 4.6.
-fn config() -> Value {
-    let publish = json!({
-        "marks": {"type": "boolean", "default": true, "description": "Whether affected objects are marked."},
-        "effectivePolicy": {"type": "boolean", "default": true, "description": "Whether EffectivePolicy objects are written."},
-        "status": {"type": "boolean", "default": true, "description": "Whether AttachmentStatus objects are written."},
-    });
-    let binding = json!({
-        "field": text("The field of the policy, such as `timeout`."),
-        "object": kind_ref("The kind of the object."),
-        "path": text("The field of the object, such as `spec.rules[].timeouts.request`."),
-    });
-    let kind = json!({
-        "group": text("The API group of the policy kind."),
-        "kind": text("The policy kind."),
-        "class": one_of("Whether policies act on their target alone or on what is below it too; corrects the label of the CRD, or stands in for it.", &["Direct", "Inherited"]),
-        "managed": {"type": "boolean", "description": "Whether Polity is the controller of the kind and writes its status."},
-        "strategy": one_of("How bodies meet.", &["Fields", "PatchDefaults", "PatchOverrides", "AtomicDefaults", "AtomicOverrides", "None"]),
-        "strategyFields": list("Where a policy may choose its strategy for itself.", &json!({"type": "string"})),
-        "tieBreak": one_of("Who wins between policies of one level.", &["Oldest", "Established"]),
-        "mergeGroup": text("Kinds with the same name meet in one merge."),
-        "hierarchy": text("A hierarchy of this or another AttachmentConfig, or `gateway`, `namespace`, `owners`."),
-        "effectiveKind": kind_ref("The kind whose objects decide whether a policy is effective."),
-        "publish": object("What is written for the kind.", &publish, &[]),
-        "admission": one_of("What admission does about policies of the kind.", &["Off", "Warn", "Deny"]),
-        "redaction": one_of("How much of a policy's name somebody sees who may not read it.", &["full", "kind-only", "none"]),
-        "contents": {"description": "How much of a policy's body is shown beside the objects it acts on: `full`, `names`, or `paths` with the fields to leave out.", "x-kubernetes-preserve-unknown-fields": true},
-        "bindings": list("Fields of policies that stand for fields of objects.", &object("A policy field that stands for a field of the object.", &binding, &["field", "object", "path"])),
-    });
-    let edge = json!({
-        "child": kind_ref("The kind below."),
-        "path": text("Where the child names its parent; empty: every child is below every such parent."),
-        "parent": kind_ref("The kind above."),
-        "permission": one_of("What a reference into another namespace needs.", &["None", "ReferenceGrant"]),
-    });
-    let hierarchy = json!({
-        "name": text("The name by which kinds choose it."),
-        "levels": list("From above to below.", &kind_ref("A level.")),
-        "edges": list("How children name their parents.", &object("An edge.", &edge, &["child", "parent"])),
-    });
-    let virtual_name = json!({
-        "namespace": text("Its namespace, if it has one."),
-        "name": text("Its name."),
-    });
-    let virtual_kind = json!({
-        "group": text("The API group."),
-        "kind": text("The kind."),
-        "names": list("The objects that exist.", &object("A virtual object.", &virtual_name, &["name"])),
-    });
-    let spec = json!({
-        "kinds": list("Settings of policy kinds.", &object("Settings of one policy kind; what is absent comes from its CRD or the defaults.", &kind, &["kind"])),
-        "hierarchies": list("Hierarchies other than the built-in ones.", &object("A hierarchy.", &hierarchy, &["name", "levels"])),
-        "virtualKinds": list("Targets that exist although no such API does.", &object("A virtual kind.", &virtual_kind, &["kind"])),
-    });
-    resource(
-        "Settings of policy kinds, hierarchies and virtual targets. Several are read in the order of their names.",
-        json!({"spec": object("The settings.", &spec, &[])}),
-    )
-}
-
 fn policy_ref(description: &str) -> Value {
     let properties = json!({
-        "name": text("Its name."),
-        "namespace": text("Its namespace; absent for cluster-scoped policies."),
-        "apiGroup": text("Its API group."),
-        "kind": text("Its kind."),
-        "generation": {"type": "integer", "format": "int64", "description": "The generation that was used."},
+        "name": text("Name of the policy."),
+        "namespace": text("Namespace of the policy. Not set for cluster-scoped policies."),
+        "apiGroup": text("API group of the policy."),
+        "kind": text("Kind of the policy."),
+        "generation": {"type": "integer", "format": "int64", "description": "Generation of the policy that was evaluated."},
     });
     object(description, &properties, &["name", "kind"])
 }
@@ -223,65 +177,65 @@ fn free(description: &str) -> Value {
 
 fn effective_policy(description: &str) -> Value {
     let target = json!({
-        "group": text("The API group of the object."),
-        "kind": text("The kind of the object."),
-        "name": text("The name of the object."),
-        "sectionName": text("The section, where the result is that of a section."),
+        "group": text("API group of the object."),
+        "kind": text("Kind of the object."),
+        "name": text("Name of the object."),
+        "sectionName": text("Section of the object, if the entry is about a section."),
     });
     let provenance = json!({
-        "field": text("The field, with the key of its kind and its stanza."),
-        "from": {"type": "integer", "description": "The place in `objects` of the policy it comes from."},
-        "level": text("The kind of the object that policy is attached to."),
+        "field": text("Path of the field, with the key of its kind and its stanza."),
+        "from": {"type": "integer", "description": "Index in `objects` of the policy that sets the field."},
+        "level": text("Kind of the object that the policy is attached to."),
     });
     let entry = json!({
-        "controllerName": text("Who wrote the entry."),
-        "basis": one_of("Whether Polity is the controller of the kind, or computes what its controller should do.", &["authoritative", "computed"]),
-        "targetRef": object("The object the entry is about.", &target, &["kind", "name"]),
-        "contexts": list("The paths that share this result.", &free("A path from the root to the object.")),
-        "moreContexts": {"type": "integer", "description": "How many more paths there are."},
-        "objects": list("The policies that act.", &policy_ref("A policy.")),
-        "provenance": list("Where every field comes from.", &object("The source of a field.", &provenance, &["field"])),
-        "redacted": list("Fields that are not shown.", &json!({"type": "string"})),
-        "resultantPolicy": free("The result, usable as the spec of its kind."),
+        "controllerName": text("Controller that wrote the entry."),
+        "basis": one_of("`authoritative` if Polity is the controller of the policy kind, `computed` if the result predicts what its controller does.", &["authoritative", "computed"]),
+        "targetRef": object("Object that the entry is about.", &target, &["kind", "name"]),
+        "contexts": list("Paths through the hierarchy that have this result.", &free("Path from the root of the hierarchy to the object.")),
+        "moreContexts": {"type": "integer", "description": "Number of further paths that are not listed."},
+        "objects": list("Policies that affect the object.", &policy_ref("Reference to a policy.")),
+        "provenance": list("Source of every field.", &object("Source of a field.", &provenance, &["field"])),
+        "redacted": list("Paths of fields whose values are redacted.", &json!({"type": "string"})),
+        "resultantPolicy": free("Combined policy, in the form of the spec of its kind."),
     });
     resource(
         description,
         json!({
-            "policies": list("One entry for each kind, object and different result.", &object("A result.", &entry, &["controllerName"])),
-            "truncated": {"type": "boolean", "description": "Whether results were left out because there is too much of them."},
+            "policies": list("Entries by policy kind, object and distinct result.", &object("Effective policy of one kind for one object.", &entry, &["controllerName"])),
+            "truncated": {"type": "boolean", "description": "Whether entries were omitted because of the size limit."},
         }),
     )
 }
 
 fn attachment_status(description: &str) -> Value {
     let policy = json!({
-        "group": text("Its API group."),
-        "kind": text("Its kind."),
-        "namespace": text("Its namespace."),
-        "name": text("Its name."),
-        "uid": text("Its uid."),
-        "generation": {"type": "integer", "format": "int64", "description": "The generation that was used."},
+        "group": text("API group of the policy."),
+        "kind": text("Kind of the policy."),
+        "namespace": text("Namespace of the policy."),
+        "name": text("Name of the policy."),
+        "uid": text("UID of the policy."),
+        "generation": {"type": "integer", "format": "int64", "description": "Generation of the policy that was evaluated."},
     });
     let count = |description: &str| json!({"type": "integer", "format": "int64", "description": description});
     let counts = |description: &str| json!({"type": "object", "description": description, "additionalProperties": {"type": "integer", "format": "int64"}});
     let affects = json!({
-        "total": count("Objects that get at least one field."),
-        "byKind": counts("By kind."),
-        "byNamespace": counts("By namespace: the largest hundred, then `other`."),
-        "full": count("Objects where all fields are in force."),
-        "partial": count("Objects where some are."),
-        "overridden": count("Objects where none is."),
+        "total": count("Number of objects that take at least one field from the policy."),
+        "byKind": counts("Number of affected objects by kind."),
+        "byNamespace": counts("Number of affected objects by namespace: the 100 largest, and `other` for the rest."),
+        "full": count("Number of objects on which all fields of the policy are in effect."),
+        "partial": count("Number of objects on which some fields of the policy are in effect."),
+        "overridden": count("Number of objects on which no field of the policy is in effect."),
     });
     resource(
         description,
         json!({
-            "policyRef": object("The policy.", &policy, &["kind", "name"]),
-            "conditions": list("Accepted, ResolvedRefs and polity.dev/Effective.", &free("A condition.")),
-            "ancestors": list("By ancestor, all of them.", &free("An ancestor with its conditions.")),
-            "affects": object("How much it acts on.", &affects, &[]),
-            "beatenBy": list("The first ten policies that take fields from it.", &free("A policy and the fields it takes.")),
-            "moreBeaters": count("How many more there are."),
-            "truncated": {"type": "boolean", "description": "Whether ancestors were left out because there are too many."},
+            "policyRef": object("Reference to the policy.", &policy, &["kind", "name"]),
+            "conditions": list("Conditions `Accepted`, `ResolvedRefs` and `polity.dev/Effective`.", &free("A condition of the policy.")),
+            "ancestors": list("Status of the policy for each ancestor.", &free("Ancestor and the conditions of the policy for it.")),
+            "affects": object("Number of objects that the policy affects.", &affects, &[]),
+            "beatenBy": list("Policies that override fields of this policy, at most 10.", &free("Policy and the fields that it overrides.")),
+            "moreBeaters": count("Number of further policies that are not listed."),
+            "truncated": {"type": "boolean", "description": "Whether ancestors were omitted because of the size limit."},
         }),
     )
 }

@@ -26,25 +26,25 @@ fn cluster_columns() -> Vec<CustomResourceColumnDefinition> {
             "Hub Accepted",
             "boolean",
             ".spec.hubAcceptsClient",
-            "Whether the hub lets the cluster in",
+            "Whether the hub accepts the cluster",
         ),
         column(
             "Managed Cluster URLs",
             "string",
             ".spec.managedClusterClientConfigs[*].url",
-            "Where its API server is",
+            "URLs of the API server of the cluster",
         ),
         column(
             "Joined",
             "string",
             &condition("ManagedClusterJoined", "status"),
-            "Whether its agent has registered",
+            "Whether the agent of the cluster has registered",
         ),
         column(
             "Available",
             "string",
             &condition("ManagedClusterConditionAvailable", "status"),
-            "Whether it answers",
+            "Whether the cluster is available",
         ),
         age(),
     ]
@@ -56,7 +56,7 @@ fn set_columns() -> Vec<CustomResourceColumnDefinition> {
             "Empty",
             "string",
             &condition("ClusterSetEmpty", "status"),
-            "Whether it has no member",
+            "Whether the set has no clusters",
         ),
         age(),
     ]
@@ -68,19 +68,19 @@ fn placement_columns() -> Vec<CustomResourceColumnDefinition> {
             "Succeeded",
             "string",
             &condition("PlacementSatisfied", "status"),
-            "Whether as many clusters were chosen as were asked for",
+            "Whether as many clusters were selected as requested",
         ),
         column(
             "Reason",
             "string",
             &condition("PlacementSatisfied", "reason"),
-            "Why, in one word",
+            "Reason for the status",
         ),
         column(
             "SelectedClusters",
             "integer",
             ".status.numberOfSelectedClusters",
-            "How many clusters were chosen",
+            "Number of selected clusters",
         ),
     ]
 }

@@ -62,14 +62,14 @@ fn policy_columns() -> Vec<CustomResourceColumnDefinition> {
             "Remediation action",
             "string",
             ".spec.remediationAction",
-            "What happens about what does not comply",
+            "Whether violations are reported or corrected",
         ),
         compliance_state(),
         column(
             "Rollout status",
             "string",
             ".status.rolloutStatus",
-            "How far the rollout is",
+            "State of the rollout",
         ),
         age(),
     ]
@@ -80,7 +80,7 @@ fn compliance_state() -> CustomResourceColumnDefinition {
         "Compliance state",
         "string",
         ".status.compliant",
-        "Whether clusters comply",
+        "Compliance state",
     )
 }
 

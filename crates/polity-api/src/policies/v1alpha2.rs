@@ -17,7 +17,7 @@ use super::v1::{
     default_timeout_seconds, free_form,
 };
 
-/// A policy for the requests of one namespace.
+/// AdmissionPolicy evaluates admission requests for objects in its own namespace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -30,7 +30,7 @@ use super::v1::{
     deprecated = "policies.kubewarden.io/v1alpha2 AdmissionPolicy is deprecated; use policies.kubewarden.io/v1",
     status = "PolicyStatus",
     derive = "PartialEq",
-    doc = "A policy for the requests of one namespace."
+    doc = "AdmissionPolicy evaluates admission requests for objects in its own namespace."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionPolicySpec {
@@ -40,56 +40,56 @@ pub struct AdmissionPolicySpec {
         .message("the policy server cannot be changed: delete the policy and create it again"))]
     pub policy_server: String,
 
-    /// What happens to a request that is rejected: `protect` refuses it, `monitor` lets it pass and records the
-    /// verdict. A policy can be changed from `monitor` to `protect`, not the other way.
+    /// How a request that the policy rejects is handled: `protect` denies the request, `monitor` allows it and records
+    /// the verdict. A policy can be changed from `monitor` to `protect`, but not back.
     #[serde(default)]
     #[x_kube(validation = Rule::new("oldSelf == self || self != 'monitor'")
         .message("a policy cannot go from protect to monitor: delete it and create it again")
         .reason(Reason::FieldValueForbidden))]
     pub mode: Mode,
 
-    /// Where the Wasm module comes from: `registry://`, `https://`, `http://` or `file://`. Without a scheme it is
-    /// `registry://`.
+    /// Location of the Wasm module: a `registry://`, `https://`, `http://` or `file://` URL. Without a scheme,
+    /// `registry://` is assumed.
     pub module: String,
 
-    /// The settings of the policy: an object of any shape, as the policy defines it.
+    /// Settings of the policy. The fields are defined by the policy itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "free_form")]
     pub settings: Option<Map<String, Value>>,
 
-    /// The operations on resources that this policy is asked about; a request has to match one of them.
+    /// Operations and resources that this policy evaluates. A request is evaluated when it matches at least one rule.
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub rules: Vec<RuleWithOperations>,
 
-    /// Whether the policy may change the objects it is asked about.
+    /// Whether the policy may modify the objects that it evaluates.
     pub mutating: bool,
 
-    /// What happens to a request when the policy cannot be asked: `Fail` refuses it, `Ignore` lets it pass. `Fail`
-    /// when absent.
+    /// How a request is handled when the policy cannot be evaluated: `Fail` denies the request, `Ignore` allows it.
+    /// Defaults to `Fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
 
-    /// Whether the rules match only what they spell out (`Exact`) or also other groups and versions of the same
-    /// resource (`Equivalent`). `Equivalent` when absent.
+    /// Whether a rule matches only the groups and versions it lists (`Exact`) or also other groups and versions of the
+    /// same resource (`Equivalent`). Defaults to `Equivalent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_policy: Option<MatchPolicy>,
 
-    /// Labels that the object or its former version must have. Whoever may set labels can step around a policy with
-    /// such a selector.
+    /// Selects objects by label. A request is evaluated when the new or the old object matches. Users who can set
+    /// labels can bypass a policy with an object selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     pub object_selector: Option<LabelSelector>,
 
-    /// Whether asking the policy changes anything elsewhere, as in a webhook configuration. `None` when absent.
+    /// Whether evaluating the policy has side effects, as in a webhook configuration. Defaults to `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side_effects: Option<String>,
 
-    /// How many seconds the API server waits for the answer. Then the failure policy decides.
+    /// Time in seconds that the API server waits for a verdict before it applies the failure policy.
     #[serde(default = "default_timeout_seconds")]
     pub timeout_seconds: i32,
 }
 
-/// A policy for the requests of the whole cluster.
+/// ClusterAdmissionPolicy evaluates admission requests in the whole cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -101,21 +101,21 @@ pub struct AdmissionPolicySpec {
     deprecated = "policies.kubewarden.io/v1alpha2 ClusterAdmissionPolicy is deprecated; use policies.kubewarden.io/v1",
     status = "PolicyStatus",
     derive = "PartialEq",
-    doc = "A policy for the requests of the whole cluster."
+    doc = "ClusterAdmissionPolicy evaluates admission requests in the whole cluster."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAdmissionPolicySpec {
     #[serde(flatten)]
     pub policy: AdmissionPolicySpec,
 
-    /// Labels of the namespaces whose objects this policy is asked about. Cluster-scoped objects other than
+    /// Selects the namespaces, by label, whose objects this policy evaluates. Cluster-scoped objects other than
     /// namespaces always match.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     pub namespace_selector: Option<LabelSelector>,
 }
 
-/// A set of replicas that load policies and answer the API server.
+/// PolicyServer runs a set of replicas that load policies and evaluate admission requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -131,18 +131,18 @@ pub struct ClusterAdmissionPolicySpec {
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas"
     ),
-    doc = "A set of replicas that load policies and answer the API server."
+    doc = "PolicyServer runs a set of replicas that load policies and evaluate admission requests."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyServerSpec {
-    /// The container image of the policy server.
+    /// Container image of the policy server.
     pub image: String,
 
-    /// How many replicas run. 0 is allowed: nothing is served, and the failure policy of each policy decides.
+    /// Number of replicas. With 0 replicas no policy is served, and the failure policy of each policy applies.
     #[schemars(range(min = 0))]
     pub replicas: i32,
 
-    /// Annotations for the workload and its pods. One that is removed here is removed there.
+    /// Annotations added to the workload and its pods. An annotation removed here is removed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
 
@@ -151,28 +151,28 @@ pub struct PolicyServerSpec {
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub env: Option<Vec<EnvVar>>,
 
-    /// The service account of the pods. When absent, the controller makes one for this server alone. Servers that name
-    /// the same account share its rights: each can take the Lease of the others.
+    /// ServiceAccount of the pods. If not set, the controller creates one for this server. Servers that share a
+    /// ServiceAccount share its permissions: each of them can acquire the Lease of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
 
-    /// A Secret of type `kubernetes.io/dockerconfigjson` in the controller's namespace, for pulling the image and
-    /// the policies.
+    /// Secret of type `kubernetes.io/dockerconfigjson` in the namespace of the controller, used to pull the image and
+    /// the modules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_secret: Option<String>,
 
-    /// Hosts, as `host` or `host:port`, that policies may be pulled from without a verified certificate or over
-    /// plain HTTP.
+    /// Hosts, as `host` or `host:port`, from which modules may be pulled over plain HTTP or without verifying the
+    /// certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub insecure_sources: Option<Vec<String>>,
 
-    /// The PEM certificates of the authorities to trust for a host, by `host` or `host:port`.
+    /// PEM-encoded certificates of the authorities to trust for a host, by `host` or `host:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_authorities: Option<BTreeMap<String, Vec<String>>>,
 
-    /// A ConfigMap in the controller's namespace whose key `verification-config` says which signatures policies must
-    /// have.
+    /// ConfigMap in the namespace of the controller whose key `verification-config` contains the signatures that
+    /// modules must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification_config: Option<String>,
 }

@@ -18,11 +18,9 @@ pub use certificate::{
 pub(crate) use common::any_object;
 pub use common::{HistoryMessage, NamespaceSelector, RemediationAction, Severity};
 pub use configuration::{
-    ComplianceType, ConfigurationPolicy, ConfigurationPolicySpec, ConfigurationPolicyStatus,
-    CustomMessage, EvaluationInterval, MetadataComplianceType, NamespaceTarget, ObjectCondition,
-    ObjectMetadata, ObjectProperties, ObjectReference, ObjectTemplate, PrunableObject,
-    PruneObjectBehavior, RecordDiff, RecreateOption, RelatedObject, TemplateCompliance,
-    TerminatingInclusion,
+    ConfigurationPolicy, ConfigurationPolicySpec, ConfigurationPolicyStatus, CustomMessage,
+    EvaluationInterval, NamespaceTarget, ObjectCondition, ObjectMetadata, ObjectProperties,
+    ObjectReference, ObjectTemplate, PrunableObject, RelatedObject, TemplateCompliance,
 };
 pub use policy::{
     ComplianceState, HubTemplateOptions, Policy, PolicyDependency, PolicySpec, PolicyTemplate,

@@ -4,20 +4,20 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::crd::{age, annotation, column, wide};
 
-/// Whom a public report is about, and how many results there are of each outcome.
+/// Columns of a public report: its object, and the number of results by outcome.
 pub(super) fn of_public() -> Vec<CustomResourceColumnDefinition> {
     let mut columns = vec![
         wide(column(
             "Kind",
             "string",
             ".scope.kind",
-            "The kind of the object it is about",
+            "Kind of the object that the report is about",
         )),
         wide(column(
             "Name",
             "string",
             ".scope.name",
-            "The name of the object it is about",
+            "Name of the object that the report is about",
         )),
     ];
     for (name, path) in [
@@ -27,13 +27,18 @@ pub(super) fn of_public() -> Vec<CustomResourceColumnDefinition> {
         ("Error", ".summary.error"),
         ("Skip", ".summary.skip"),
     ] {
-        columns.push(column(name, "integer", path, "How many results are so"));
+        columns.push(column(
+            name,
+            "integer",
+            path,
+            "Number of results with this outcome",
+        ));
     }
     columns.push(age());
     columns
 }
 
-/// Whom a resource report is about.
+/// Columns of a resource report: its object.
 pub(super) fn of_resource() -> Vec<CustomResourceColumnDefinition> {
     let name = annotation("audit.kyverno.io/resource.name");
     vec![
@@ -41,13 +46,13 @@ pub(super) fn of_resource() -> Vec<CustomResourceColumnDefinition> {
             "Kind",
             "string",
             ".metadata.ownerReferences[0].kind",
-            "The kind of the object it is about",
+            "Kind of the object that the report is about",
         ),
         column(
             "Resource",
             "string",
             &name,
-            "The name of the object it is about",
+            "Name of the object that the report is about",
         ),
         age(),
     ]

@@ -14,51 +14,51 @@ pub mod v1alpha1 {
     use crate::reports::kind::report_kind;
     use crate::reports::result::{ReportResult, Summary, outcome};
 
-    /// The fields of a report, beside its metadata.
+    /// Fields of a report besides its metadata.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     pub struct ReportBody {
-        /// The engine of all results that name no other.
+        /// Policy engine that produced the results which have no `source` of their own.
         #[serde(default)]
         pub source: String,
 
-        /// The one object that the whole report is about.
+        /// Object that all results of the report are about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scope: Option<ObjectReference>,
 
-        /// The objects that the report is about, by their labels; never together with `scope`.
+        /// Selects by label the objects that the report is about. Cannot be set together with `scope`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scope_selector: Option<LabelSelector>,
 
-        /// What producer and consumer agreed on.
+        /// Limits that the producer applied to the report.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub configuration: Option<Configuration>,
 
-        /// How many results there are of each outcome.
+        /// Number of results by outcome.
         #[serde(default)]
         pub summary: Summary,
 
-        /// What policies say.
+        /// Results of policies.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub results: Vec<ReportResult>,
     }
 
-    /// What producer and consumer of a report agreed on.
+    /// Limits that the producer of a report applied.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct Configuration {
-        /// How much is reported.
+        /// Limits on the results in the report.
         pub limits: Limits,
     }
 
-    /// How much is reported.
+    /// Limits on the results in a report.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     pub struct Limits {
-        /// The most results in one report.
+        /// Maximum number of results in the report.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub max_results: Option<i64>,
 
-        /// The only outcomes that are present.
+        /// Outcomes that the report includes. Results with other outcomes are omitted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         #[schemars(schema_with = "outcomes")]
         pub status_filter: Vec<String>,
@@ -69,14 +69,14 @@ pub mod v1alpha1 {
     }
 
     report_kind! {
-        /// What a policy says about the objects of a namespace.
+        /// Results of policies for the objects of a namespace.
         Report of ReportBody,
         group: "openreports.io", version: "v1alpha1", plural: "reports", short: "reps",
         scope: NamespaceResourceScope as "Namespaced", columns: of_public
     }
 
     report_kind! {
-        /// What a policy says about cluster-scoped objects.
+        /// Results of policies for cluster-scoped objects.
         ClusterReport of ReportBody,
         group: "openreports.io", version: "v1alpha1", plural: "clusterreports", short: "creps",
         scope: ClusterResourceScope as "Cluster", columns: of_public

@@ -14,36 +14,36 @@ pub mod v1alpha2 {
     use crate::reports::kind::report_kind;
     use crate::reports::result::{ReportResult, Summary};
 
-    /// The fields of a report, beside its metadata.
+    /// Fields of a report besides its metadata.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     pub struct PolicyReportBody {
-        /// The one object that the whole report is about.
+        /// Object that all results of the report are about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scope: Option<ObjectReference>,
 
-        /// The objects that the report is about, by their labels; never together with `scope`.
+        /// Selects by label the objects that the report is about. Cannot be set together with `scope`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scope_selector: Option<LabelSelector>,
 
-        /// How many results there are of each outcome.
+        /// Number of results by outcome.
         #[serde(default)]
         pub summary: Summary,
 
-        /// What policies say.
+        /// Results of policies.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub results: Vec<ReportResult>,
     }
 
     report_kind! {
-        /// What a policy says about the objects of a namespace.
+        /// Results of policies for the objects of a namespace.
         PolicyReport of PolicyReportBody,
         group: "wgpolicyk8s.io", version: "v1alpha2", plural: "policyreports", short: "polr",
         scope: NamespaceResourceScope as "Namespaced", columns: of_public
     }
 
     report_kind! {
-        /// What a policy says about cluster-scoped objects.
+        /// Results of policies for cluster-scoped objects.
         ClusterPolicyReport of PolicyReportBody,
         group: "wgpolicyk8s.io", version: "v1alpha2", plural: "clusterpolicyreports", short: "cpolr",
         scope: ClusterResourceScope as "Cluster", columns: of_public

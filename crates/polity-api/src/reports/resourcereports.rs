@@ -14,62 +14,64 @@ pub mod v1alpha1 {
     use crate::reports::kind::report_kind;
     use crate::reports::result::{Timestamp, outcome};
 
-    /// The fields of a resource report, beside its metadata.
+    /// Fields of a resource report besides its metadata.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct ResourceReportBody {
-        /// What policies say about the object.
+        /// Results of all policies for the object.
         #[serde(default)]
         pub spec: ResourceReportSpec,
     }
 
-    /// What policies say about one object.
+    /// Results of all policies for one object.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct ResourceReportSpec {
-        /// By policy and rule, so that several writers can each patch what is theirs: `cpol/no-privileged/`.
+        /// Results by policy and rule, such as `cpol/no-privileged/`. A map, so that several writers can each patch
+        /// their own results.
         #[serde(default)]
         pub results: BTreeMap<String, ResourceResult>,
     }
 
-    /// What one policy says about the object.
+    /// Result of one policy for the object.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct ResourceResult {
-        /// What became of the evaluation.
+        /// Outcome of the evaluation.
         #[schemars(schema_with = "outcome")]
         pub result: String,
 
-        /// Why it is so, for people.
+        /// Explanation of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub message: Option<String>,
 
-        /// When this verdict first appeared.
+        /// Time when this result was first observed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub timestamp: Option<Timestamp>,
 
-        /// More about the policy and the way the result was found. A list, so that a merge patch replaces all of it.
+        /// Additional information about the policy and the evaluation. A list, so that a merge patch replaces all of
+        /// it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub properties: Vec<Property>,
     }
 
-    /// A name and a value.
+    /// A named value.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct Property {
-        /// What it is.
+        /// Name of the property.
         pub name: String,
 
-        /// How it is.
+        /// Value of the property.
         #[serde(default)]
         pub value: String,
     }
 
     report_kind! {
-        /// All that policies say about one object of a namespace. Written and removed by Polity.
+        /// Results of all policies for one object in a namespace. Written and deleted by Polity.
         ResourceReport of ResourceReportBody,
         group: "reports.polity.dev", version: "v1alpha1", plural: "resourcereports", short: "rrep",
         scope: NamespaceResourceScope as "Namespaced", columns: of_resource
     }
 
     report_kind! {
-        /// All that policies say about one cluster-scoped object. Written and removed by Polity.
+        /// Results of all policies for one cluster-scoped object. Written and deleted by Polity.
         ClusterResourceReport of ResourceReportBody,
         group: "reports.polity.dev", version: "v1alpha1", plural: "clusterresourcereports", short: "crrep",
         scope: ClusterResourceScope as "Cluster", columns: of_resource

@@ -7,90 +7,90 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What one policy says about one or more objects.
+/// Result of one policy for one or more objects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportResult {
-    /// The policy: its name, with its namespace before it for a namespaced one.
+    /// Name of the policy, with the namespace as prefix for a namespaced policy.
     pub policy: String,
 
-    /// The rule of the policy.
+    /// Rule of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 
-    /// The engine that found it.
+    /// Policy engine that produced the result.
     #[serde(default)]
     pub source: String,
 
-    /// What became of the evaluation.
+    /// Outcome of the evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "outcome")]
     pub result: Option<String>,
 
-    /// How bad a violation is.
+    /// Severity of a violation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "severity")]
     pub severity: Option<String>,
 
-    /// What the policy is about.
+    /// Category of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
 
-    /// Whether a violation counts; without it, it does not.
+    /// Whether a violation counts in scores. Defaults to false.
     #[serde(default)]
     pub scored: bool,
 
-    /// Why it is so, for people.
+    /// Explanation of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// When it was found.
+    /// Time when the result was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
 
-    /// The objects it is about; without any it is about the scope of the report.
+    /// Objects that the result is about. If empty, the result is about the scope of the report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ObjectReference>,
 
-    /// The objects it is about, by their labels.
+    /// Selects by label the objects that the result is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_selector: Option<LabelSelector>,
 
-    /// More about the policy and the way the result was found.
+    /// Additional information about the policy and the evaluation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
 }
 
-/// A moment since 1970.
+/// A point in time since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timestamp {
-    /// Whole seconds.
+    /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
 
-    /// Nanoseconds beyond them.
+    /// Nanoseconds within the second.
     pub nanos: i32,
 }
 
-/// How many results there are of each outcome.
+/// Number of results by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// Policies that are met.
+    /// Number of results whose object meets the policy.
     #[serde(default)]
     pub pass: i64,
 
-    /// Policies that are not met.
+    /// Number of results whose object violates the policy.
     #[serde(default)]
     pub fail: i64,
 
-    /// Policies that are not met and not scored.
+    /// Number of results whose object violates a policy that is not scored.
     #[serde(default)]
     pub warn: i64,
 
-    /// Policies that could not be evaluated.
+    /// Number of results whose policy could not be evaluated.
     #[serde(default)]
     pub error: i64,
 
-    /// Policies that were not evaluated.
+    /// Number of results whose policy was not evaluated.
     #[serde(default)]
     pub skip: i64,
 }

@@ -1,11 +1,11 @@
-//! AuditSummary of section 10.8: what it is called, and that nothing of it is lost.
+//! AuditSummary: its names, and that every field survives a round trip.
 
 use polity_api::audit::{AuditSummary, FAILING_NAMED};
 use polity_api::crds;
 use serde_json::json;
 
 #[test]
-fn the_name_of_section_3() {
+fn the_definition_has_the_name_that_clients_use() {
     let crd = crds()
         .into_iter()
         .find(|crd| crd.spec.names.kind == "AuditSummary")

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 #[test]
-fn names_of_section_3() {
+fn definitions_have_the_names_that_clients_use() {
     let mut found: Vec<String> = crds()
         .into_iter()
         .filter(|crd| crd.spec.group == "cluster.open-cluster-management.io")

@@ -12,8 +12,8 @@ use polity_report::plan::{Settings, Write, plan};
 use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::public::ReportGroup;
 use polity_report::resource_report::{Evaluated, Evaluation, Resource, ResourceReport};
-use polity_report::verdict::{Answer, Evaluator, Mode, Process, to_entry};
-use polity_report::{Outcome, PolicyKind, PolicyRef, ResourceRef, Severity};
+use polity_report::verdict::{Evaluator, GuestVerdict, Mode, Process, to_entry};
+use polity_report::{Outcome, PolicyKind, ReportingPolicy, ResourceRef, Severity};
 use serde_json::{Value, json};
 
 #[test]
@@ -129,7 +129,8 @@ fn fields_at_the_top_and_words_closed() {
 
 /// A resource report and the public reports of it, as the engine writes them.
 fn written(namespace: &str, settings: &Settings) -> (Value, Vec<Value>) {
-    let policy = PolicyRef::new(PolicyKind::ClusterAdmissionPolicy, None, "no-privileged").unwrap();
+    let policy =
+        ReportingPolicy::new(PolicyKind::ClusterAdmissionPolicy, None, "no-privileged").unwrap();
     let resource = Resource {
         reference: ResourceRef {
             api_version: "v1".to_owned(),
@@ -149,7 +150,7 @@ fn written(namespace: &str, settings: &Settings) -> (Value, Vec<Value>) {
         context_aware: true,
     };
     let now = "2026-11-15T00:00:00Z".parse().unwrap();
-    let verdict = Answer::denied("Privileged container is not allowed").into();
+    let verdict = GuestVerdict::denied("Privileged container is not allowed").into();
     let evaluation = Evaluation {
         policy: policy.key(),
         version: evaluator.version.clone(),

@@ -218,7 +218,7 @@ fn policy_servers() {
     }
 }
 
-/// Section 1.8: only `enabled` changes, and only to false.
+/// Of a PolicyRevision only `enabled` can be changed, and only to false.
 #[test]
 fn revisions_stay_as_they_were_made() {
     let revision = |name: &str, generation: i64, enabled: bool| {

@@ -1,4 +1,5 @@
-//! When a route hangs under a listener (3.3): all conditions on ports, kinds and hostnames.
+//! Whether a route is attached to a listener: the conditions on ports, kinds and hostnames.
+//! See docs/spec/attachment.md#3-3.
 
 use super::facts::{GATEWAY_GROUP, Listener, ParentRef, Route};
 

@@ -1,4 +1,4 @@
-//! Hierarchies that are data (3.5): levels, and edges that follow references of any kind.
+//! Hierarchies from settings: levels, and edges that follow references of any kind. See docs/spec/attachment.md#3-5.
 //!
 //! References between objects may close to a circle at any time. Then every edge inside the circle is left out, edges
 //! from outside stay, and a finding names the members: the same for every order of arrival.

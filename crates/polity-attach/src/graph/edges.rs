@@ -1,4 +1,4 @@
-//! Which edges the objects of the Gateway hierarchy declare (3.2 to 3.4): a Gateway to its class, a ListenerSet to its
+//! Which edges the objects of the Gateway hierarchy declare: a Gateway to its class, a ListenerSet to its
 //! Gateway, a route to the listeners that take it and to the backends it may refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,7 +212,7 @@ impl Graph {
         }
     }
 
-    /// Whether a reference is within one namespace or granted by the other one (3.4).
+    /// Whether a reference is within one namespace or granted by the other one.
     pub(crate) fn may_refer(&self, from: &ObjectRef, to: &ObjectRef) -> bool {
         let namespace = if to.is("", "Namespace") {
             Some(&to.name)

@@ -1,4 +1,4 @@
-//! What the Gateway hierarchy reads of an object (3.1). Everything else about it is no fact: when only its status
+//! What the Gateway hierarchy reads of an object. Everything else about it is no fact: when only its status
 //! changes, nothing is done.
 
 use std::collections::BTreeMap;

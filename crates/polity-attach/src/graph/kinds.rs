@@ -1,4 +1,5 @@
-//! Kinds and hierarchies at run time (4.4): what is read again when a CRD or a setting changes.
+//! Kinds and hierarchies at run time: what is read again when a CRD or a setting changes.
+//! See docs/spec/attachment.md#4-4.
 
 use std::collections::BTreeSet;
 

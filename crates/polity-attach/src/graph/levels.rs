@@ -1,4 +1,5 @@
-//! Which policies hold at a level: those attached to it, less those that lose a conflict there (5.4, 5.5).
+//! The policies in effect at a level: those attached to it, without those that are rejected by a conflict there.
+//! See docs/spec/attachment.md#5-4.
 
 use std::collections::{BTreeMap, BTreeSet};
 

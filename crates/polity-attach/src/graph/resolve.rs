@@ -1,4 +1,5 @@
-//! From a target reference to the level it means (4.3), and reading policies when they or their kinds change.
+//! Resolves target references to levels, and reads policies when they or their kinds change.
+//! See docs/spec/attachment.md#4-3.
 //!
 //! The order of checks is part of the contract: structure, permission, existence, section, conflict. The first failure
 //! decides; with several targets each is judged alone.
@@ -176,7 +177,7 @@ impl Graph {
         self.attach(id, wanted, refused_on);
     }
 
-    /// Levels of ancestors for which the policy's own controller refused it (4.5).
+    /// Levels of ancestors for which the policy's own controller refused it.
     fn refused_on(&mut self, id: ObjId) -> BTreeSet<LevelId> {
         let rejections = self.policies[&id].policy.rejections.clone();
         rejections

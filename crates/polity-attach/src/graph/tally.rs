@@ -1,4 +1,4 @@
-//! How every policy fares: on each object, and in sum (5.6, C4).
+//! The outcome of every policy, on each object and in total. See docs/spec/attachment.md#5-6.
 //!
 //! Each object keeps what each policy gives to it; a policy's tally is the sum over all objects and moves with the
 //! difference, so that one edited route does not count forty thousand others again.
@@ -489,7 +489,7 @@ impl Graph {
         first.map_or(TieBreak::Oldest, |kind| self.registry.kinds[kind].tie_break)
     }
 
-    /// The values of bound fields that the object holds (5.2).
+    /// The values of bound fields that the object holds.
     fn own_values(&self, group: GroupId, object: ObjId, part: &Part) -> Option<Tree> {
         let name = self.group_names.value(group);
         let reference = self.refs.value(object);
@@ -535,7 +535,7 @@ fn bound_value<'a>(object: &'a Value, path: &str, place: Option<usize>) -> Optio
     values.all(|value| value == Some(first)).then_some(first)
 }
 
-/// An unset or empty field has no value (5.2).
+/// An unset or empty field has no value.
 fn lookup<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let mut steps = path.split('.').filter(|step| !step.is_empty());
     let found = steps.try_fold(value, |value, step| value.get(step))?;

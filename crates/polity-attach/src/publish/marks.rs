@@ -1,4 +1,4 @@
-//! How objects show that policies act on them: marks (7.4), and the kinds of policies on a GatewayClass (7.7).
+//! Marks on affected objects, and the policy kinds on a GatewayClass. See docs/spec/attachment.md#7-4.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::status::Condition;
 
 /// The type of the condition, and the key of the annotation, that say that an object is affected (E2, E5).
 pub const POLICY_AFFECTED: &str = "polity.dev/PolicyAffected";
-/// The type of the condition that lists policy kinds on a GatewayClass (7.7).
+/// The type of the condition that lists policy kinds on a GatewayClass.
 pub const EXTENSION_TYPES: &str = "polity.dev/ExtensionTypes";
 /// The most conditions of a Gateway API object.
 const MAX_CONDITIONS: usize = 8;
@@ -87,7 +87,7 @@ impl Graph {
     }
 
     /// The condition that lists, on a GatewayClass, the policy kinds there are and the kinds that are used as parameters
-    /// and filters under it (7.7).
+    /// and filters under it.
     pub fn extension_types(&self, class: &ObjectRef) -> Option<Condition> {
         let id = self.refs.get(class)?;
         let stored = &self.objects.get(&id)?.value;

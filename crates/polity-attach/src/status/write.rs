@@ -1,4 +1,5 @@
-//! From what is to be said to what is to be written (7.2): others' entries stay as they are, nothing is written twice.
+//! Turns a computed status into a write: entries of other controllers are kept, and nothing is written twice.
+//! See docs/spec/attachment.md#7-2.
 
 use std::collections::BTreeMap;
 

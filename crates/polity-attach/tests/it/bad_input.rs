@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::world::{World, body, crd, policy, reference, status, value};
+use crate::world::{Fixture, body, crd, policy, reference, status, value};
 
 #[test]
 fn a_policy_that_targets_itself_is_invalid() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .policy(
             "K",
             "p",
@@ -21,7 +21,7 @@ fn a_policy_that_targets_itself_is_invalid() {
 
 #[test]
 fn ten_thousand_policies_on_one_target() {
-    let mut world = World::new().chain();
+    let mut world = Fixture::new().chain();
     for index in 0..10_000 {
         world = world.policy(
             "K",
@@ -52,7 +52,7 @@ fn a_crd_without_schema_is_said_and_its_policies_hold_all_the_same() {
         .as_object_mut()
         .unwrap()
         .remove("schema");
-    let graph = World::default()
+    let graph = Fixture::default()
         .with(kind)
         .chain()
         .policy(
@@ -78,7 +78,7 @@ fn a_crd_without_schema_is_said_and_its_policies_hold_all_the_same() {
 
 #[test]
 fn a_target_in_another_namespace_without_a_grant_is_refused_in_one_sentence() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy("K", "app/p", 1, &["Gateway/infra/g"], json!({"retries": 1}))
         .policy(
@@ -116,11 +116,11 @@ fn a_circle_of_thousands_of_references_is_one_finding() {
     const MEMBERS: usize = 5_000;
     let config = json!({"kinds": [{"group": "acme.test", "kind": "HealthPolicy", "class": "Inherited", "hierarchy": "owners"}]});
     let mut world =
-        World::new()
+        Fixture::new()
             .config(config)
             .policy("H", "top", 1, &["Pod/p0"], json!({"retries": 1}));
     for index in 0..MEMBERS {
-        let mut pod = World::default()
+        let mut pod = Fixture::default()
             .object("v1", "Pod", &format!("p{index}"), json!({}))
             .objects
             .remove(0);
@@ -162,7 +162,7 @@ fn a_crd_that_is_no_crd_and_schemas_that_are_none() {
         crd["kind"] = json!("CustomResourceDefinition");
         crd["metadata"] =
             json!({"name": "x", "labels": {"gateway.networking.k8s.io/policy": "inherited"}});
-        let graph = World::default()
+        let graph = Fixture::default()
             .with(crd)
             .chain()
             .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
@@ -175,7 +175,7 @@ fn a_crd_that_is_no_crd_and_schemas_that_are_none() {
 #[test]
 fn both_spellings_of_two_stanzas() {
     let spec = json!({"defaults": {"retries": 1}, "default": {"limit": 1}, "overrides": {"max": 1}, "override": {"rate": 1}});
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["G"], spec)
         .graph();
@@ -202,7 +202,7 @@ fn deep_and_huge_specs() {
     let wide: serde_json::Map<String, Value> = (0..50_000)
         .map(|index| (format!("f{index}"), json!(index)))
         .collect();
-    let graph = World::default()
+    let graph = Fixture::default()
         .with(kind)
         .chain()
         .policy("K", "deep", 1, &["G"], json!({"defaults": {"deep": deep}}))
@@ -220,7 +220,7 @@ fn deep_and_huge_specs() {
 fn thousands_of_listeners_rules_and_long_chains_of_owners() {
     let listeners: Vec<String> = (0..500).map(|index| format!("l{index}")).collect();
     let listeners: Vec<&str> = listeners.iter().map(String::as_str).collect();
-    let mut world = World::new()
+    let mut world = Fixture::new()
         .class()
         .gateway("g", &listeners)
         .route("r", &["g"], &[("-", &["s"]), ("same", &["s"]), ("same", &["s"])])
@@ -229,7 +229,7 @@ fn thousands_of_listeners_rules_and_long_chains_of_owners() {
         .policy("H", "top", 1, &["Pod/p0"], json!({"retries": 1}))
         .policy("K", "gw", 1, &["G"], json!({"defaults": {"retries": 1}}));
     for index in 0..3_000 {
-        let mut pod = World::default()
+        let mut pod = Fixture::default()
             .object("v1", "Pod", &format!("p{index}"), json!({}))
             .objects
             .remove(0);
@@ -300,7 +300,7 @@ proptest! {
 
     #[test]
     fn nothing_that_is_json_makes_it_panic(spec in any_json(), status in any_json(), labels in any_json()) {
-        let mut graph = World::new().chain().graph();
+        let mut graph = Fixture::new().chain().graph();
         for (api_version, kind) in [
             ("acme.test/v1", "TimeoutPolicy"), ("acme.test/v1", "HealthPolicy"), ("gateway.networking.k8s.io/v1", "Gateway"),
             ("gateway.networking.k8s.io/v1", "HTTPRoute"), ("gateway.networking.k8s.io/v1", "ListenerSet"), ("v1", "Service"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use polity_attach::{Class, Graph, StatusForm};
 use serde_json::{Value, json};
 
-use crate::world::{World, reference};
+use crate::world::{Fixture, reference};
 
 /// The folder of the module.
 fn module() -> Option<PathBuf> {
@@ -75,7 +75,7 @@ fn its_crds_and_examples_are_read() {
 #[test]
 fn its_crds_with_our_kinds_give_the_worked_cases() {
     let Some(module) = module() else { return };
-    let mut world = World::new()
+    let mut world = Fixture::new()
         .chain()
         .policy(
             "K",

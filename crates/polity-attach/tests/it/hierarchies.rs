@@ -3,7 +3,7 @@
 use polity_attach::ObjectRef;
 use serde_json::{Value, json};
 
-use crate::world::{World, affected_by, policy, reference, results, status, value};
+use crate::world::{Fixture, affected_by, policy, reference, results, status, value};
 
 const GATEWAY: &str = "gateway.networking.k8s.io/v1";
 
@@ -16,7 +16,7 @@ fn listener_set(parent: &str, namespace: &str) -> Value {
 
 #[test]
 fn listeners_of_a_set_are_siblings_of_those_of_its_gateway() {
-    let mut world = World::new()
+    let mut world = Fixture::new()
         .class()
         .gateway("g", &["http"])
         .with(listener_set("g", "infra"))
@@ -87,7 +87,7 @@ fn a_listener_set_of_another_namespace_needs_permission() {
         (json!({"from": "None"}), false),
     ];
     for (namespaces, expected) in cases {
-        let mut world = World::new()
+        let mut world = Fixture::new()
             .class()
             .gateway("g", &["http"])
             .with(listener_set("g", "app"))
@@ -103,7 +103,7 @@ fn a_listener_set_of_another_namespace_needs_permission() {
 fn routes_of_other_namespaces_attach_by_label_and_follow_it() {
     let listener = json!({"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {
         "from": "Selector", "selector": {"matchLabels": {"kubernetes.io/metadata.name": "app"}}}}});
-    let mut graph = World::new()
+    let mut graph = Fixture::new()
         .class()
         .object(
             GATEWAY,
@@ -122,7 +122,7 @@ fn routes_of_other_namespaces_attach_by_label_and_follow_it() {
     let mut listener = listener;
     listener["allowedRoutes"]["namespaces"]["selector"] = json!({"matchLabels": {"team": "a"}});
     graph.apply(
-        World::default()
+        Fixture::default()
             .object(
                 GATEWAY,
                 "Gateway",
@@ -149,7 +149,7 @@ fn every_route_kind_hangs_under_its_listener() {
         ("TCPRoute", "TCP"),
         ("UDPRoute", "UDP"),
     ] {
-        let graph = World::new()
+        let graph = Fixture::new()
             .class()
             .object(GATEWAY, "Gateway", "g", json!({"gatewayClassName": "c", "listeners": [{"name": "l", "port": 1, "protocol": protocol}]}))
             .object(GATEWAY, kind, "r", json!({"parentRefs": [{"name": "g"}], "rules": [{"name": "x", "backendRefs": [{"name": "s", "port": 80}]}]}))
@@ -170,7 +170,7 @@ fn a_backend_reference_without_grant_makes_no_edge() {
     let grant = json!({"apiVersion": GATEWAY, "kind": "ReferenceGrant", "metadata": {"name": "x", "namespace": "app"},
         "spec": {"from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "infra"}],
                  "to": [{"group": "", "kind": "Service", "name": "s"}]}});
-    let mut graph = World::new()
+    let mut graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
         .route("r", &["g"], &[("-", &["app/s"])])
@@ -203,7 +203,7 @@ fn mesh_routes_hang_under_their_frontend() {
         }
         parent
     };
-    let graph = World::new()
+    let graph = Fixture::new()
         .service("front", &["web", "admin"])
         .service("app/back", &[])
         // A consumer route: another namespace than the Service, no grant needed.
@@ -231,8 +231,8 @@ fn mesh_routes_hang_under_their_frontend() {
     );
 }
 
-fn workloads() -> World {
-    World::new().config(json!({
+fn workloads() -> Fixture {
+    Fixture::new().config(json!({
         "kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "hierarchy": "workloads"},
                   {"group": "acme.test", "kind": "ClusterTimeoutPolicy", "hierarchy": "workloads"}],
         "hierarchies": [{
@@ -249,7 +249,7 @@ fn workloads() -> World {
 }
 
 fn owned(api_version: &str, kind: &str, name: &str, owner: Option<(&str, &str, &str)>) -> Value {
-    let mut object = World::default()
+    let mut object = Fixture::default()
         .object(api_version, kind, name, json!({}))
         .objects
         .remove(0);
@@ -333,7 +333,7 @@ fn a_cycle_of_objects_drops_its_edges_whatever_the_order() {
         owned("v1", "Pod", "below", Some(("apps/v1", "ReplicaSet", "a"))),
         owned("v1", "Pod", "self", Some(("v1", "Pod", "self"))),
     ];
-    let world = World::new()
+    let world = Fixture::new()
         .config(json!({"kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "hierarchy": "owners"}]}))
         .policy("K", "on-a", 1, &["ReplicaSet/a"], json!({"defaults": {"retries": 1}}))
         .policy("K", "on-b", 1, &["ReplicaSet/b"], json!({"defaults": {"limit": 1}}));
@@ -372,7 +372,7 @@ fn a_cycle_of_objects_drops_its_edges_whatever_the_order() {
 #[test]
 fn a_hierarchy_with_a_cycle_of_kinds_is_refused() {
     let edge = |child: &str, parent: &str| json!({"child": {"kind": child}, "path": "spec.up", "parent": {"kind": parent}});
-    let graph = World::new()
+    let graph = Fixture::new()
         .config(json!({"hierarchies": [{"name": "x", "levels": [{"kind": "A"}], "edges": [edge("A", "B"), edge("B", "A")]}],
                        "kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "hierarchy": "x"}]}))
         .graph();
@@ -389,7 +389,7 @@ fn a_hierarchy_with_a_cycle_of_kinds_is_refused() {
 
 #[test]
 fn namespace_over_any_kind_publishes_on_the_namespace_and_explains_the_object() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .config(json!({"kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "hierarchy": "namespace"}]}))
         .with(owned("v1", "ConfigMap", "cm", None))
         .policy("K", "ns", 1, &["Namespace/infra"], json!({"defaults": {"retries": 1}}))
@@ -420,7 +420,7 @@ fn policy_kinds_reports_events_and_leases_are_never_targets() {
         if target.starts_with("Event") {
             object["spec"]["targetRef"]["group"] = json!("");
         }
-        let graph = World::new().with(object).graph();
+        let graph = Fixture::new().with(object).graph();
         assert_eq!(status(&graph, "TimeoutPolicy/p"), "Invalid", "{target}");
     }
 }

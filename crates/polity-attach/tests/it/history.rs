@@ -6,7 +6,7 @@ use polity_attach::{Graph, ObjectRef};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::world::{World, body, crd, policy};
+use crate::world::{Fixture, body, crd, policy};
 
 /// Everything the graph can be asked, as one text.
 fn answers(graph: &Graph) -> String {
@@ -62,11 +62,11 @@ fn answers(graph: &Graph) -> String {
 /// Object number `which` of a small universe, in one of its forms.
 fn object(which: u8, form: u8) -> Value {
     let gateway = "gateway.networking.k8s.io/v1";
-    let one = |world: World| world.objects.into_iter().next().unwrap();
+    let one = |world: Fixture| world.objects.into_iter().next().unwrap();
     match which {
         0 => crd("TimeoutPolicy", "Namespaced", ["Inherited", "direct", "nonsense"][usize::from(form % 3)], &body()),
         1 => crd("HealthPolicy", "Namespaced", "Direct", &body()),
-        2 => one(World::default().config(match form % 5 {
+        2 => one(Fixture::default().config(match form % 5 {
             0 => json!({}),
             1 => json!({"kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "strategyFields": ["spec.strategy"]}]}),
             2 => json!({"kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "mergeGroup": "m"},
@@ -76,7 +76,7 @@ fn object(which: u8, form: u8) -> Value {
                         "effectiveKind": {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}}],
                         "virtualKinds": [{"group": "acme.test", "kind": "ExternalService", "names": [{"name": "foo.test"}]}]}),
         })),
-        3 => one(World::default().class()),
+        3 => one(Fixture::default().class()),
         4 => json!({"apiVersion": "v1", "kind": "Namespace",
                     "metadata": {"name": "app", "labels": {"gateway": if form.is_multiple_of(2) { "yes" } else { "no" }}}}),
         5 | 6 => {
@@ -90,10 +90,10 @@ fn object(which: u8, form: u8) -> Value {
                 .iter()
                 .map(|name| json!({"name": name, "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": from}}))
                 .collect();
-            one(World::default().object(gateway, "Gateway", &format!("g{}", which - 4),
+            one(Fixture::default().object(gateway, "Gateway", &format!("g{}", which - 4),
                 json!({"gatewayClassName": "c", "listeners": listeners, "allowedListeners": {"namespaces": {"from": "Same"}}})))
         }
-        7 => one(World::default().object(gateway, "ListenerSet", "set",
+        7 => one(Fixture::default().object(gateway, "ListenerSet", "set",
             json!({"parentRef": {"name": if form.is_multiple_of(2) { "g1" } else { "g2" }},
                    "listeners": [{"name": "http", "port": 90, "protocol": "HTTP"}]}))),
         8..=10 => {
@@ -110,12 +110,12 @@ fn object(which: u8, form: u8) -> Value {
             if form.is_multiple_of(3) {
                 rules.push(json!({"backendRefs": [{"name": "s", "port": 80}]}));
             }
-            one(World::default().object(gateway, "HTTPRoute", &format!("{namespace}/r{}", which - 7),
+            one(Fixture::default().object(gateway, "HTTPRoute", &format!("{namespace}/r{}", which - 7),
                 json!({"parentRefs": parents, "rules": rules})))
         }
-        11 => one(World::default().service("s", if form.is_multiple_of(2) { &["web", "admin"] } else { &[] })),
+        11 => one(Fixture::default().service("s", if form.is_multiple_of(2) { &["web", "admin"] } else { &[] })),
         12 => {
-            let mut service = one(World::default().service("t", &["web", "admin"]));
+            let mut service = one(Fixture::default().service("t", &["web", "admin"]));
             service["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Service", "name": if form.is_multiple_of(2) { "s" } else { "t" }}]);
             service
         }

@@ -3,7 +3,7 @@
 use polity_attach::{Class, Graph, ObjectRef, Severity};
 use serde_json::{Value, json};
 
-use crate::world::{World, body, crd, policy, reference, status, value};
+use crate::world::{Fixture, body, crd, policy, reference, status, value};
 
 fn codes(graph: &Graph) -> Vec<&'static str> {
     graph
@@ -17,7 +17,7 @@ fn codes(graph: &Graph) -> Vec<&'static str> {
 fn a1_only_crds_make_policy_kinds() {
     let mut labelled = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "infra"}});
     labelled["metadata"]["labels"] = json!({"gateway.networking.k8s.io/policy": "Direct"});
-    let graph = World::default().with(labelled).graph();
+    let graph = Fixture::default().with(labelled).graph();
     assert_eq!(graph.kinds().count(), 0);
 }
 
@@ -44,7 +44,7 @@ fn a2_a3_kinds_without_spec_status_or_conditions_are_non_conforming_and_crash_no
     for (what, break_it) in cases {
         let mut kind = crd("TimeoutPolicy", "Namespaced", "inherited", &body());
         break_it(&mut kind);
-        let graph = World::default()
+        let graph = Fixture::default()
             .with(kind)
             .chain()
             .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
@@ -70,14 +70,14 @@ fn a5_a_labelled_kind_without_target_reference_is_skipped() {
     spec.as_object_mut()
         .unwrap()
         .retain(|name, _| !name.starts_with("target"));
-    let graph = World::default().with(kind).graph();
+    let graph = Fixture::default().with(kind).graph();
     assert_eq!(graph.kinds().count(), 0);
     assert!(codes(&graph).contains(&"NonConforming"));
 }
 
 #[test]
 fn a8_a_kind_comes_and_goes_with_its_label() {
-    let mut graph = World::new()
+    let mut graph = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
         .graph();
@@ -116,7 +116,7 @@ fn a9_label_values_of_real_clusters() {
         ("maybe", None),
     ];
     for (label, expected) in cases {
-        let graph = World::default()
+        let graph = Fixture::default()
             .with(crd("XPolicy", "Namespaced", label, &body()))
             .graph();
         assert_eq!(
@@ -141,7 +141,7 @@ fn a10_a11_a12_the_name_says_that_it_is_a_policy() {
         ("TimeoutPolicy", None),
     ];
     for (kind, expected) in cases {
-        let graph = World::default()
+        let graph = Fixture::default()
             .with(crd(kind, "Namespaced", "direct", &body()))
             .graph();
         let found = graph
@@ -155,7 +155,7 @@ fn a10_a11_a12_the_name_says_that_it_is_a_policy() {
 
 #[test]
 fn a7_the_class_comes_from_the_kind_and_registration_may_correct_it() {
-    let world = World::new()
+    let world = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["R"], json!({"timeout": "5s"}));
     assert_eq!(
@@ -183,7 +183,7 @@ fn an_unlabelled_kind_is_registered_and_one_without_crd_is_a_finding() {
     let config =
         json!({"kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "class": "Inherited"}]});
     let world =
-        World::default()
+        Fixture::default()
             .chain()
             .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}));
     let graph = world
@@ -210,7 +210,7 @@ fn two_configs_that_disagree_the_first_by_name_holds() {
         json!({"apiVersion": "polity.dev/v1alpha1", "kind": "AttachmentConfig", "metadata": {"name": name},
                "spec": {"kinds": [{"group": "acme.test", "kind": "HealthPolicy", "strategy": strategy}]}})
     };
-    let graph = World::new()
+    let graph = Fixture::new()
         .with(config("b", "Fields"))
         .with(config("a", "None"))
         .graph();
@@ -221,7 +221,7 @@ fn two_configs_that_disagree_the_first_by_name_holds() {
     assert!(codes(&graph).contains(&"ConfigConflict"));
     let broken = json!({"apiVersion": "polity.dev/v1alpha1", "kind": "AttachmentConfig", "metadata": {"name": "c"},
                         "spec": {"kindz": []}});
-    assert!(codes(&World::new().with(broken).graph()).contains(&"ConfigInvalid"));
+    assert!(codes(&Fixture::new().with(broken).graph()).contains(&"ConfigInvalid"));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a14_reading_targets_and_stanzas_in_all_their_spellings() {
     for stanza in ["defaults", "default"] {
         let mut spec = json!({});
         spec[stanza] = json!({"retries": 1});
-        let graph = World::new()
+        let graph = Fixture::new()
             .chain()
             .policy("K", "p", 1, &["G"], spec)
             .graph();
@@ -239,7 +239,7 @@ fn a14_reading_targets_and_stanzas_in_all_their_spellings() {
             "{stanza}"
         );
     }
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -254,7 +254,7 @@ fn a14_reading_targets_and_stanzas_in_all_their_spellings() {
         json!({"retries": 2, "limit": 1}),
         "fields beside a stanza are defaults"
     );
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -280,7 +280,7 @@ fn a14_reading_targets_and_stanzas_in_all_their_spellings() {
         .as_object_mut()
         .unwrap()
         .remove("group");
-    let graph = World::new().chain().with(unset).graph();
+    let graph = Fixture::new().chain().with(unset).graph();
     assert_eq!(
         status(&graph, "TimeoutPolicy/p"),
         "Accepted full",
@@ -293,7 +293,7 @@ fn a14_reading_targets_and_stanzas_in_all_their_spellings() {
 fn a_policy_that_is_being_deleted_counts_as_absent() {
     let mut leaving = policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}));
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
-    let graph = World::new().chain().with(leaving).graph();
+    let graph = Fixture::new().chain().with(leaving).graph();
     assert_eq!(value(&graph, "HTTPRoute/r", None), json!({}));
 }
 
@@ -306,7 +306,7 @@ fn observed_kinds_the_owners_verdict_counts_on_its_path() {
         "ancestorRef": {"name": "g1", "namespace": "infra"}, "controllerName": "acme.test/ctl",
         // Read leniently (trap 12): a generation as a string, no reason.
         "conditions": [{"type": "Accepted", "status": "False", "observedGeneration": "1"}]}]});
-    let graph = World::default()
+    let graph = Fixture::default()
         .with(kind)
         .class()
         .gateway("g1", &["l"])
@@ -342,7 +342,7 @@ fn a_merge_group_of_unlike_schemas_is_a_finding() {
         "direct",
         &json!({"only": {"type": "string"}}),
     );
-    let graph = World::new()
+    let graph = Fixture::new()
         .with(other)
         .config(json!({"kinds": [joined("HealthPolicy"), joined("OtherPolicy")]}))
         .graph();
@@ -432,7 +432,7 @@ fn presets_say_how_kinds_of_others_merge() {
             policy["apiVersion"] = json!(format!("{group}/v1"));
             policy
         };
-        let mut graph = World::default()
+        let mut graph = Fixture::default()
             .with(definition)
             .chain()
             .with(on("gateway", 1, "G", &gateway))

@@ -5,7 +5,7 @@ use polity_attach::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{World, body, crd, policy, reference};
+use crate::world::{Fixture, body, crd, policy, reference};
 
 fn at(second: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(second).unwrap()
@@ -13,7 +13,7 @@ fn at(second: i64) -> jiff::Timestamp {
 
 /// A policy under `n` Gateways, by as many routes to one Service.
 fn behind(n: usize) -> Graph {
-    let mut world = World::new().class().service("s", &[]).policy(
+    let mut world = Fixture::new().class().service("s", &[]).policy(
         "K",
         "p",
         1,
@@ -129,7 +129,7 @@ fn times_move_with_the_status_and_a_later_generation_is_left_alone() {
 
 #[test]
 fn kinds_without_ancestors_get_flat_conditions() {
-    let world = World::new().chain();
+    let world = Fixture::new().chain();
     let graph = world
         .clone()
         .policy(
@@ -173,12 +173,12 @@ fn kinds_without_ancestors_get_flat_conditions() {
 
 #[test]
 fn e1_e5_marks_are_conditions_where_there_are_any_and_annotations_elsewhere() {
-    let mut gateway = World::default()
+    let mut gateway = Fixture::default()
         .gateway("g", &["http", "https"])
         .objects
         .remove(0);
     gateway["metadata"]["generation"] = json!(5);
-    let world = World::new()
+    let world = Fixture::new()
         .class()
         .with(gateway.clone())
         .route("r", &["g"], &[("-", &["s"])])
@@ -239,7 +239,7 @@ fn e1_e5_marks_are_conditions_where_there_are_any_and_annotations_elsewhere() {
 
 #[test]
 fn e6_the_mark_does_not_move_with_the_policies() {
-    let mut graph = World::new()
+    let mut graph = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
         .graph();
@@ -271,7 +271,7 @@ fn e8_the_stanza_is_written_only_where_the_schema_has_it() {
                             "type": "object", "properties": {"status": status}}}}]}})
     };
     let world =
-        World::new()
+        Fixture::new()
             .chain()
             .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}));
     let plain = world.clone().with(gateway_crd(json!({"type": "object", "properties": {"conditions": {"type": "array", "items": {"type": "object"}}}})));
@@ -296,9 +296,9 @@ fn e8_the_stanza_is_written_only_where_the_schema_has_it() {
 #[test]
 fn e7_a_gateway_class_lists_kinds_of_policies_parameters_and_filters() {
     let filter = json!({"type": "ExtensionRef", "extensionRef": {"group": "acme.test", "kind": "Redirector", "name": "x"}});
-    let mut class = World::default().class().objects.remove(0);
+    let mut class = Fixture::default().class().objects.remove(0);
     class["spec"]["parametersRef"] = json!({"group": "acme.test", "kind": "Params", "name": "x"});
-    let graph = World::new()
+    let graph = Fixture::new()
         .with(class)
         .gateway("g", &["http"])
         .object(
@@ -318,7 +318,7 @@ fn e7_a_gateway_class_lists_kinds_of_policies_parameters_and_filters() {
 
 #[test]
 fn f1_to_f7_effective_policy_stands_beside_the_object_and_validates_as_a_spec() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -376,7 +376,7 @@ fn f1_to_f7_effective_policy_stands_beside_the_object_and_validates_as_a_spec() 
     );
     // F7: wrapped in the kind it is a valid policy.
     let wrapped = json!({"apiVersion": "acme.test/v1", "kind": "TimeoutPolicy", "metadata": {"name": "w", "namespace": "infra"}, "spec": spec});
-    let graph = World::new().chain().with(wrapped).graph();
+    let graph = Fixture::new().chain().with(wrapped).graph();
     assert!(
         graph
             .policy_status(&reference("TimeoutPolicy/w"))
@@ -389,7 +389,7 @@ fn f1_to_f7_effective_policy_stands_beside_the_object_and_validates_as_a_spec() 
 
 #[test]
 fn one_object_serves_all_of_one_name_and_cluster_scoped_ones_have_a_twin() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .gateway("web", &["http"])
         .route("web", &["web"], &[("-", &["web"])])
@@ -417,7 +417,7 @@ fn one_object_serves_all_of_one_name_and_cluster_scoped_ones_have_a_twin() {
 fn contents_are_redacted_by_setting_and_passwords_always() {
     let mut fields = body();
     fields["secret"] = json!({"type": "string", "format": "password"});
-    let world = World::default()
+    let world = Fixture::default()
         .with(crd("TimeoutPolicy", "Namespaced", "inherited", &fields))
         .chain()
         .policy(
@@ -454,7 +454,7 @@ fn contents_are_redacted_by_setting_and_passwords_always() {
 
 #[test]
 fn attachment_status_says_for_every_kind_what_a_policy_acts_on() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -495,7 +495,7 @@ fn attachment_status_says_for_every_kind_what_a_policy_acts_on() {
 
 #[test]
 fn c10_editing_values_changes_results_and_nothing_else_on_affected_objects() {
-    let mut graph = World::new()
+    let mut graph = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
         .graph();
@@ -531,7 +531,7 @@ fn c10_editing_values_changes_results_and_nothing_else_on_affected_objects() {
 
 #[test]
 fn case_26_impact_of_deleting_the_parables_policy() {
-    let mut world = World::new().policy(
+    let mut world = Fixture::new().policy(
         "K",
         "baker/all",
         1,
@@ -558,7 +558,7 @@ fn case_26_impact_of_deleting_the_parables_policy() {
 
 #[test]
 fn explain_names_winner_stanza_level_and_every_loser_with_its_rule() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -615,7 +615,7 @@ fn explain_names_winner_stanza_level_and_every_loser_with_its_rule() {
         [
             "gw-old yes Gateway/infra/g None",
             "gw-new no Gateway/infra/g Some(Age)",
-            "ns no Namespace/infra Some(Stanza)",
+            "ns no Namespace/infra Some(Override)",
             "rt no HTTPRoute/infra/r Some(Level)",
         ]
     );
@@ -637,7 +637,7 @@ fn explain_names_winner_stanza_level_and_every_loser_with_its_rule() {
 
 #[test]
 fn pictures_hold_objects_policies_and_their_edges() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",

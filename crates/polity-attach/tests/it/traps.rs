@@ -3,13 +3,13 @@
 use polity_attach::Graph;
 use serde_json::json;
 
-use crate::world::{World, check_status, policy, reference, results, status, value};
+use crate::world::{Fixture, check_status, policy, reference, results, status, value};
 
 #[test]
 fn trap_1_spellings_of_labels_stanzas_and_groups() {
     // Labels and stanzas: kinds::a9 and kinds::a14. A group that is "" and one that is unset mean the core group in a
     // target, but an unset group in a parentRef means Gateway API.
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .object(
             "gateway.networking.k8s.io/v1",
@@ -45,7 +45,7 @@ fn trap_3_trap_11_ties_of_one_second_are_decided_by_the_joined_name() {
         "spec": {"from": [{"group": "acme.test", "kind": "TimeoutPolicy", "namespace": "a"},
                           {"group": "acme.test", "kind": "TimeoutPolicy", "namespace": "a-b"}],
                  "to": [{"group": "gateway.networking.k8s.io", "kind": "Gateway"}]}});
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .with(grant)
         .with(with_targets("a", "z", 1))
@@ -62,7 +62,7 @@ fn trap_4_trap_5_the_older_one_wins_at_one_level_overrides_and_defaults_alike() 
             spec[stanza] = json!({"limit": limit});
             spec
         };
-        let graph = World::new()
+        let graph = Fixture::new()
             .chain()
             .policy("K", "a-new", 2, &["G"], spec(1))
             .policy("K", "z-old", 1, &["G"], spec(2))
@@ -78,7 +78,7 @@ fn trap_4_trap_5_the_older_one_wins_at_one_level_overrides_and_defaults_alike() 
 #[test]
 fn trap_6_a_section_owns_everything_for_direct_kinds_and_merges_for_inherited_ones() {
     let world = |kind: &str| {
-        World::new()
+        Fixture::new()
             .service("s", &["web", "admin"])
             .policy(
                 kind,
@@ -102,7 +102,7 @@ fn trap_6_a_section_owns_everything_for_direct_kinds_and_merges_for_inherited_on
 
 #[test]
 fn trap_7_renaming_a_rule_detaches_its_policies() {
-    let world = World::new().class().gateway("g", &["http"]).policy(
+    let world = Fixture::new().class().gateway("g", &["http"]).policy(
         "K",
         "p",
         1,
@@ -112,14 +112,14 @@ fn trap_7_renaming_a_rule_detaches_its_policies() {
     let mut graph = world.clone().route("r", &["g"], &[("admin", &[])]).graph();
     check_status(&graph, &[("TimeoutPolicy/p", "Accepted full")]);
     graph.apply(
-        World::default()
+        Fixture::default()
             .route("r", &["g"], &[("boss", &[])])
             .objects
             .remove(0),
     );
     check_status(&graph, &[("TimeoutPolicy/p", "TargetNotFound")]);
     graph.apply(
-        World::default()
+        Fixture::default()
             .route("r", &["g"], &[("-", &[])])
             .objects
             .remove(0),
@@ -138,7 +138,7 @@ fn trap_7_renaming_a_rule_detaches_its_policies() {
 #[test]
 fn trap_8_every_policy_of_a_managed_kind_has_a_status() {
     for targets in [&["G"][..], &["Gateway/nope"], &["Widget.acme.test/x"], &[]] {
-        let graph = World::new()
+        let graph = Fixture::new()
             .chain()
             .policy("K", "p", 1, targets, json!({"defaults": {"rate": 5}}))
             .graph();
@@ -155,7 +155,7 @@ fn trap_8_every_policy_of_a_managed_kind_has_a_status() {
 
 #[test]
 fn trap_10_a_service_that_is_parent_and_backend_makes_no_loop() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .service("s", &[])
         .object(
             "gateway.networking.k8s.io/v1",
@@ -186,7 +186,7 @@ fn trap_13_without_creation_time_all_tie_and_a_new_one_is_newest() {
             .remove("creationTimestamp");
         policy
     };
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .with(bare("b", 1))
         .with(bare("a", 2))
@@ -196,7 +196,7 @@ fn trap_13_without_creation_time_all_tie_and_a_new_one_is_newest() {
         json!({"limit": 2}),
         "files fall to the name"
     );
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .with(bare("a", 1))
         .policy("K", "z", 59, &["G"], json!({"defaults": {"limit": 3}}))
@@ -210,7 +210,7 @@ fn trap_13_without_creation_time_all_tie_and_a_new_one_is_newest() {
 
 #[test]
 fn trap_14_a_kind_reaches_classes_by_its_cluster_scoped_twin() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy("K", "/c", 1, &["C"], json!({"defaults": {"retries": 1}}))
         .policy("K", "ns", 1, &["C"], json!({"defaults": {"retries": 2}}))
@@ -231,7 +231,7 @@ fn trap_14_a_kind_reaches_classes_by_its_cluster_scoped_twin() {
 
 #[test]
 fn b1_equal_values_are_no_conflict() {
-    let graph: Graph = World::new()
+    let graph: Graph = Fixture::new()
         .chain()
         .service("t", &[])
         .policy("K", "gw", 1, &["G"], json!({"defaults": {"timeout": "5s"}}))
@@ -258,7 +258,7 @@ fn b1_equal_values_are_no_conflict() {
 
 #[test]
 fn b5_foo_bar_beats_foo_baz() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy("K", "baz", 1, &["G"], json!({"overrides": {"limit": 1}}))
         .policy("K", "bar", 1, &["G"], json!({"overrides": {"limit": 2}}))

@@ -5,7 +5,7 @@
 use polity_attach::{Graph, ObjectRef, Work};
 use serde_json::{Value, json};
 
-use crate::world::{World, policy, reference};
+use crate::world::{Fixture, policy, reference};
 
 /// What happens to the graph.
 enum Event {
@@ -14,12 +14,12 @@ enum Event {
 }
 
 /// The one object that a world was given.
-fn one(world: World) -> Value {
+fn one(world: Fixture) -> Value {
     world.objects.into_iter().next().unwrap()
 }
 
 fn route(name: &str, parent: &str, rules: &[(&str, &[&str])]) -> Event {
-    Event::Apply(one(World::default().route(name, &[parent], rules)))
+    Event::Apply(one(Fixture::default().route(name, &[parent], rules)))
 }
 
 fn delete(text: &str) -> Event {
@@ -31,10 +31,10 @@ fn retries(name: &str, target: &str, n: usize) -> Value {
 }
 
 /// A Gateway with a policy on it and on each of its listeners.
-fn gateway(n_listeners: usize) -> World {
+fn gateway(n_listeners: usize) -> Fixture {
     let names: Vec<String> = (0..n_listeners).map(|index| format!("l{index}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut world = World::new()
+    let mut world = Fixture::new()
         .class()
         .namespace("infra")
         .gateway("g", &names)
@@ -46,7 +46,7 @@ fn gateway(n_listeners: usize) -> World {
 }
 
 /// Each route has a Service of its own.
-fn routes(mut world: World, n_routes: usize) -> World {
+fn routes(mut world: Fixture, n_routes: usize) -> Fixture {
     for index in 0..n_routes {
         let service = format!("s{index}");
         world = world
@@ -56,11 +56,11 @@ fn routes(mut world: World, n_routes: usize) -> World {
     world
 }
 
-fn listeners_and_routes(scale: usize) -> World {
+fn listeners_and_routes(scale: usize) -> Fixture {
     routes(gateway(8), 12 * scale)
 }
 
-fn policies_on_each(scale: usize) -> World {
+fn policies_on_each(scale: usize) -> Fixture {
     let mut world = routes(gateway(1), 12 * scale);
     for index in 0..12 * scale {
         let target = format!("HTTPRoute/r{index}");
@@ -77,7 +77,7 @@ fn policies_on_each(scale: usize) -> World {
     world
 }
 
-fn listener_sets(scale: usize) -> World {
+fn listener_sets(scale: usize) -> Fixture {
     let mut world = gateway(1);
     world
         .objects
@@ -97,7 +97,7 @@ fn listener_sets(scale: usize) -> World {
         for index in 0..3 {
             let name = format!("r{}", set * 3 + index);
             let service = format!("s{}", set * 3 + index);
-            let mut route = one(World::default().route(&name, &[], &[("-", &[&service])]));
+            let mut route = one(Fixture::default().route(&name, &[], &[("-", &[&service])]));
             route["spec"]["parentRefs"] =
                 json!([{"kind": "ListenerSet", "name": format!("set{set}")}]);
             world = world.with(route).service(&service, &[]);
@@ -106,7 +106,7 @@ fn listener_sets(scale: usize) -> World {
     world
 }
 
-fn one_service(scale: usize) -> World {
+fn one_service(scale: usize) -> Fixture {
     let mut world = gateway(1).service("s0", &[]);
     for index in 0..20 * scale {
         world = world.route(&format!("r{index}"), &["g"], &[("-", &["s0"])]);
@@ -115,7 +115,7 @@ fn one_service(scale: usize) -> World {
 }
 
 /// Many namespaces, one of which has a Gateway that looks at their labels.
-fn namespaces(scale: usize) -> World {
+fn namespaces(scale: usize) -> Fixture {
     let mut world = gateway(1);
     world
         .objects
@@ -144,9 +144,9 @@ fn labelled(name: &str, edge: &str) -> Value {
 }
 
 /// One owner of many Pods.
-fn owned(scale: usize) -> World {
+fn owned(scale: usize) -> Fixture {
     let config = json!({"kinds": [{"group": "acme.test", "kind": "HealthPolicy", "class": "Inherited", "hierarchy": "owners"}]});
-    let mut world = World::new()
+    let mut world = Fixture::new()
         .config(config)
         .object("apps/v1", "ReplicaSet", "set", json!({}))
         .policy("H", "on-set", 1, &["ReplicaSet/set"], json!({"limit": 1}));
@@ -157,14 +157,14 @@ fn owned(scale: usize) -> World {
 }
 
 fn pod(name: &str, owner: &str) -> Value {
-    let mut pod = one(World::default().object("v1", "Pod", name, json!({})));
+    let mut pod = one(Fixture::default().object("v1", "Pod", name, json!({})));
     pod["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner}]);
     pod
 }
 
 /// Many CRDs of others beside ours.
-fn definitions(scale: usize) -> World {
+fn definitions(scale: usize) -> Fixture {
     let mut world = policies_on_each(1);
     for index in 0..20 * scale {
         world = world.with(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -175,7 +175,7 @@ fn definitions(scale: usize) -> World {
     world
 }
 
-fn cost(world: &World, event: &Event) -> Work {
+fn cost(world: &Fixture, event: &Event) -> Work {
     let mut graph = world.graph();
     match event {
         Event::Apply(object) => graph.apply(object.clone()),
@@ -184,7 +184,7 @@ fn cost(world: &World, event: &Event) -> Work {
     graph.work()
 }
 
-type Shape = fn(usize) -> World;
+type Shape = fn(usize) -> Fixture;
 
 #[test]
 fn an_event_costs_the_same_in_a_graph_of_ten_times_the_size() {
@@ -218,7 +218,7 @@ fn an_event_costs_the_same_in_a_graph_of_ten_times_the_size() {
         (
             "a Service has another port",
             listeners_and_routes,
-            Event::Apply(one(World::default().service("s5", &["web"]))),
+            Event::Apply(one(Fixture::default().service("s5", &["web"]))),
         ),
         (
             "a policy on a route is edited",
@@ -308,7 +308,7 @@ fn an_event_costs_the_same_in_a_graph_of_ten_times_the_size() {
 #[test]
 fn an_event_that_changes_nothing_that_policies_read_costs_nothing() {
     let mut graph = listeners_and_routes(3).graph();
-    let mut route = one(World::default().route("r5", &["g"], &[("-", &["s5"])]));
+    let mut route = one(Fixture::default().route("r5", &["g"], &[("-", &["s5"])]));
     route["metadata"]["annotations"] = json!({"seen": "yes"});
     let changes = graph.apply(route);
     assert_eq!(

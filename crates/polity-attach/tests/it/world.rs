@@ -1,6 +1,6 @@
 //! A small language for worked cases: objects in short words, policies as in the contract.
 //!
-//! `World` starts with the kinds of section 6 (`TimeoutPolicy` inherited with its cluster twin, `HealthPolicy` direct)
+//! `Fixture` starts with the kinds of section 6 (`TimeoutPolicy` inherited with its cluster twin, `HealthPolicy` direct)
 //! and builds objects by name; names are `ns/name`, `infra` if omitted.
 
 use polity_attach::{Graph, ObjectRef, Resultant, Through};
@@ -11,7 +11,7 @@ pub(crate) const ACME: &str = "acme.test";
 
 /// Objects of a case.
 #[derive(Clone, Default)]
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) objects: Vec<Value>,
 }
 
@@ -135,7 +135,7 @@ fn target(text: &str) -> Value {
     target
 }
 
-impl World {
+impl Fixture {
     /// The kinds of section 6.
     pub(crate) fn new() -> Self {
         Self::default()

@@ -4,12 +4,12 @@ use std::fmt;
 
 use polity_api::policies::GROUP as ADMISSION_GROUP;
 use polity_attach::Graph;
+use polity_core::PolicyKind;
+use polity_core::governance::names::GROUP as CONFIGURATION_GROUP;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::output::Paint;
-
-const CONFIGURATION_GROUP: &str = "policy.open-cluster-management.io";
 
 /// A family of policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
@@ -39,32 +39,17 @@ impl fmt::Display for Missing {
 
 impl Family {
     /// The kinds of policies whose family their group and kind tell: group and kind. Attached policies are of any kind.
-    pub(super) const KINDS: [(Self, &'static str, &'static str); 7] = [
-        (Self::Admission, ADMISSION_GROUP, "AdmissionPolicy"),
-        (Self::Admission, ADMISSION_GROUP, "AdmissionPolicyGroup"),
-        (Self::Admission, ADMISSION_GROUP, "ClusterAdmissionPolicy"),
-        (
-            Self::Admission,
-            ADMISSION_GROUP,
-            "ClusterAdmissionPolicyGroup",
-        ),
-        (
-            Self::Configuration,
-            CONFIGURATION_GROUP,
-            "ConfigurationPolicy",
-        ),
-        (Self::Configuration, CONFIGURATION_GROUP, "OperatorPolicy"),
-        (
-            Self::Configuration,
-            CONFIGURATION_GROUP,
-            "CertificatePolicy",
-        ),
-    ];
+    pub(super) fn kinds() -> impl Iterator<Item = (Self, &'static str, &'static str)> {
+        let admission =
+            PolicyKind::ALL.map(|kind| (Self::Admission, ADMISSION_GROUP, kind.as_str()));
+        let configuration = ["ConfigurationPolicy", "OperatorPolicy", "CertificatePolicy"]
+            .map(|kind| (Self::Configuration, CONFIGURATION_GROUP, kind));
+        admission.into_iter().chain(configuration)
+    }
 
     /// The family of a kind, unless it is attached or no policy at all.
     pub(super) fn of_kind(group: &str, kind: &str) -> Option<Self> {
-        let mut kinds = Self::KINDS.into_iter();
-        kinds
+        Self::kinds()
             .find(|(_, of, named)| *of == group && *named == kind)
             .map(|(family, ..)| family)
     }

@@ -155,7 +155,7 @@ pub(super) async fn from_cluster(
         .await?;
     reader.list("", "Namespace").await?;
     reader.list("", "Service").await?;
-    for (_, group, kind) in Family::KINDS {
+    for (_, group, kind) in Family::kinds() {
         reader.list(group, kind).await?;
     }
     for (group, kind) in targeted(&reader.loaded.objects)

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt as _};
-use polity_api::policies::names;
 use polity_api::policies::v1::PolicyServer;
+use polity_api::policies::{api_resource, names};
 use polity_pki::Certificate;
 use polity_runtime::client::describe;
 use serde::de::DeserializeOwned;
@@ -160,7 +160,7 @@ impl Reader {
     async fn policies(&mut self) -> Vec<Policy> {
         let mut policies = Vec::new();
         for kind in PolicyKind::ALL {
-            let resource = kind.api_resource();
+            let resource = api_resource(kind);
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
             let what = format!("{} objects", kind.as_str());
             let objects = self

@@ -1,8 +1,8 @@
-//! The metadata of an object: only labels and annotations are compared and written (11.4).
+//! The metadata of an object: only labels and annotations are compared and written.
 
 use serde_json::{Map, Value};
 
-use super::{Answer, CompareError, LAST_APPLIED, Question, check_texts, laid_over};
+use super::{CompareError, KeyComparison, LAST_APPLIED, Question, check_texts, laid_over};
 use crate::equivalent::Strictness;
 use crate::policy::ComplianceType;
 
@@ -14,9 +14,9 @@ pub(super) fn answer(
     want: &Value,
     question: Question<'_>,
     strictness: Strictness,
-) -> Result<Answer, CompareError> {
+) -> Result<KeyComparison, CompareError> {
     let object = question.object;
-    let mut answer = Answer {
+    let mut answer = KeyComparison {
         merged: Value::Object(Map::new()),
         equal: true,
         missing: false,

@@ -1,10 +1,10 @@
-//! `stringData` of a Secret, which is compared with its decoded `data` (11.4).
+//! `stringData` of a Secret, which is compared with its decoded `data`.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
-use super::{Answer, CompareError, Question, laid_over};
+use super::{CompareError, KeyComparison, Question, laid_over};
 use crate::equivalent::Strictness;
 use crate::policy::ComplianceType;
 
@@ -16,7 +16,7 @@ pub(super) fn answer(
     want: &Value,
     question: Question<'_>,
     strictness: Strictness,
-) -> Result<Answer, CompareError> {
+) -> Result<KeyComparison, CompareError> {
     let have = decoded(question.object)?;
     laid_over(
         "stringData",

@@ -1,154 +1,135 @@
-//! From the JSON of a ConfigurationPolicy to the types of the engine; every mistake with its place.
+//! From the declared fields of a ConfigurationPolicy to the types of the engine. Every mistake is reported with its
+//! field, and all of them at once.
 
+use polity_api::LabelSelector;
+use polity_api::policy::v1;
+use polity_api::{decode_fields, decode_metadata};
+use polity_core::governance::names::DISABLE_TEMPLATES;
 use polity_core::{FieldError, FieldPath};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::{
-    ComplianceType, ConfigurationPolicy, CustomMessage, DISABLE_TEMPLATES, EvaluationInterval,
-    Interval, ObjectTemplate, ObjectTemplates, PruneBehavior, RecordDiff, RecreateOption,
-    Remediation,
+    ComplianceType, ConfigurationPolicy, CustomMessage, EvaluationInterval, Interval,
+    ObjectTemplate, ObjectTemplates, PruneBehavior, RecordDiff, RecreateOption, Remediation,
 };
 use crate::namespaces::{NamespaceSelector, TerminatingInclusion};
 
-const SPEC_FIELDS: &[&str] = &[
-    "remediationAction",
-    "severity",
-    "namespaceSelector",
-    "evaluationInterval",
-    "pruneObjectBehavior",
-    "customMessage",
-    "object-templates",
-    "object-templates-raw",
-    "hubTemplateOptions",
-];
-const TEMPLATE_FIELDS: &[&str] = &[
-    "complianceType",
-    "metadataComplianceType",
-    "objectDefinition",
-    "objectSelector",
-    "recordDiff",
-    "recreateOption",
-];
-
-/// The fields of a policy that nobody reads: most likely misspelt.
+/// The fields of a policy that have no effect because its kind does not declare them: most likely misspelt.
 pub fn unknown_fields(policy: &Value) -> Vec<String> {
-    let mut unknown = Vec::new();
-    let mut check = |value: &Value, path: &str, known: &[&str]| {
-        for key in value.as_object().into_iter().flat_map(Map::keys) {
-            if !known.contains(&key.as_str()) {
-                let dot = if path.is_empty() { "" } else { "." };
-                unknown.push(format!("{path}{dot}{key}"));
-            }
-        }
-    };
-    check(
-        policy,
-        "",
-        &["apiVersion", "kind", "metadata", "spec", "status"],
-    );
-    let spec = &policy["spec"];
-    check(spec, "spec", SPEC_FIELDS);
-    check(
-        &spec["namespaceSelector"],
-        "spec.namespaceSelector",
-        &[
-            "include",
-            "exclude",
-            "matchLabels",
-            "matchExpressions",
-            "terminatingInclusion",
-        ],
-    );
-    for field in ["evaluationInterval", "customMessage"] {
-        let path = format!("spec.{field}");
-        check(&spec[field], &path, &["compliant", "noncompliant"]);
-    }
-    let templates = spec["object-templates"].as_array();
-    for (index, template) in templates.into_iter().flatten().enumerate() {
-        let path = format!("spec.object-templates[{index}]");
-        check(template, &path, TEMPLATE_FIELDS);
-    }
-    unknown
+    polity_api::unknown_fields::<v1::ConfigurationPolicy>(policy)
 }
 
 impl ConfigurationPolicy {
     /// Reads a ConfigurationPolicy object; all its mistakes are reported at once.
     pub fn from_json(policy: &Value) -> Result<Self, Vec<FieldError>> {
-        let mut reader = Reader::default();
-        let metadata = &policy["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let spec_path = FieldPath::of("spec");
-        let spec = &policy["spec"];
-        if !spec.is_object() {
-            return Err(vec![FieldError::required(&spec_path, "")]);
-        }
-        let annotation = metadata["annotations"][DISABLE_TEMPLATES].as_str();
-        let interval_path = spec_path.child("evaluationInterval");
-        let mut interval = |field: &str| {
-            reader.interval(
-                &spec["evaluationInterval"][field],
-                &interval_path.child(field),
-            )
+        let path = FieldPath::of("spec");
+        let spec = policy.get("spec").filter(|spec| spec.is_object());
+        let spec = spec.ok_or_else(|| vec![FieldError::required(&path, "")])?;
+        let (metadata, mut errors) = decode_metadata(policy);
+        let (spec, spec_errors) = decode_fields::<v1::ConfigurationPolicySpec>(spec, &path);
+        errors.extend(spec_errors);
+        let Some(spec) = spec else {
+            return Err(errors);
         };
-        let evaluation_interval = EvaluationInterval {
-            compliant: interval("compliant"),
-            noncompliant: interval("noncompliant"),
-        };
+        let mut lowering = Lowering { errors };
+        let annotations = metadata.annotations.unwrap_or_default();
+        let custom_message = spec.custom_message.unwrap_or_default();
         let lowered = Self {
-            name: text(&metadata["name"]),
-            namespace: text(&metadata["namespace"]),
-            generation: metadata["generation"].as_i64().unwrap_or_default(),
-            deleting: metadata["deletionTimestamp"].is_string(),
-            templates_disabled: annotation.is_some_and(is_true),
-            remediation: reader.choice(
-                &spec["remediationAction"],
-                &spec_path.child("remediationAction"),
-                &[
-                    ("inform", Remediation::Inform),
-                    ("enforce", Remediation::Enforce),
-                ],
+            name: metadata.name.unwrap_or_default(),
+            namespace: metadata.namespace.unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            templates_disabled: annotations
+                .get(DISABLE_TEMPLATES)
+                .is_some_and(|text| is_true(text)),
+            remediation: lowering
+                .word(
+                    Some(&spec.remediation_action),
+                    &path.child("remediationAction"),
+                    REMEDIATION_ACTIONS,
+                )
+                .unwrap_or_default(),
+            namespace_selector: lowering.namespaces(
+                spec.namespace_selector.unwrap_or_default(),
+                &path.child("namespaceSelector"),
             ),
-            namespace_selector: reader.namespace_selector(
-                &spec["namespaceSelector"],
-                &spec_path.child("namespaceSelector"),
+            evaluation_interval: lowering.intervals(
+                &spec.evaluation_interval.unwrap_or_default(),
+                &path.child("evaluationInterval"),
             ),
-            evaluation_interval,
-            prune: reader.choice(
-                &spec["pruneObjectBehavior"],
-                &spec_path.child("pruneObjectBehavior"),
-                &[
-                    ("None", PruneBehavior::None),
-                    ("DeleteAll", PruneBehavior::DeleteAll),
-                    ("DeleteIfCreated", PruneBehavior::DeleteIfCreated),
-                ],
-            ),
+            prune: lowering
+                .word(
+                    Some(&spec.prune_object_behavior),
+                    &path.child("pruneObjectBehavior"),
+                    PRUNE_BEHAVIORS,
+                )
+                .unwrap_or_default(),
             custom_message: CustomMessage {
-                compliant: non_empty(&spec["customMessage"]["compliant"]),
-                noncompliant: non_empty(&spec["customMessage"]["noncompliant"]),
+                compliant: custom_message.compliant.filter(|text| !text.is_empty()),
+                noncompliant: custom_message.noncompliant.filter(|text| !text.is_empty()),
             },
-            objects: reader.objects(spec, &spec_path),
+            objects: lowering.objects(spec.object_templates, spec.object_templates_raw, &path),
             document: policy.clone(),
         };
-        reader.finish(lowered)
+        lowering.finish(lowered)
     }
 }
 
 impl ObjectTemplates {
-    /// Reads a list of object templates, as `object-templates-raw` makes one.
+    /// Reads a list of object templates, as the text of `object-templates-raw` produces it.
     pub fn from_json(templates: &Value) -> Result<Vec<ObjectTemplate>, Vec<FieldError>> {
-        let mut reader = Reader::default();
-        let lowered = reader.templates(templates, &FieldPath::of("object-templates-raw"));
-        reader.finish(lowered)
+        let path = FieldPath::of("object-templates-raw");
+        let (templates, errors) = decode_fields::<Option<Vec<_>>>(templates, &path);
+        let Some(templates) = templates else {
+            return Err(errors);
+        };
+        let mut lowering = Lowering { errors };
+        let lowered = lowering.templates(templates.unwrap_or_default(), &path);
+        lowering.finish(lowered)
     }
 }
 
-/// Reads fields and gathers what is wrong with them.
-#[derive(Default)]
-struct Reader {
+const REMEDIATION_ACTIONS: &[(&str, Remediation)] = &[
+    ("inform", Remediation::Inform),
+    ("enforce", Remediation::Enforce),
+];
+const PRUNE_BEHAVIORS: &[(&str, PruneBehavior)] = &[
+    ("None", PruneBehavior::None),
+    ("DeleteAll", PruneBehavior::DeleteAll),
+    ("DeleteIfCreated", PruneBehavior::DeleteIfCreated),
+];
+const TERMINATING_INCLUSIONS: &[(&str, TerminatingInclusion)] = &[
+    ("IfMatch", TerminatingInclusion::IfMatch),
+    ("Never", TerminatingInclusion::Never),
+    ("Default", TerminatingInclusion::Default),
+];
+const COMPLIANCE_TYPES: &[(&str, ComplianceType)] = &[
+    ("musthave", ComplianceType::MustHave),
+    ("mustonlyhave", ComplianceType::MustOnlyHave),
+    ("mustnothave", ComplianceType::MustNotHave),
+];
+/// Labels and annotations can be required in part or as a whole; they cannot be forbidden.
+const METADATA_COMPLIANCE_TYPES: &[(&str, ComplianceType)] = &[
+    ("musthave", ComplianceType::MustHave),
+    ("mustonlyhave", ComplianceType::MustOnlyHave),
+];
+const RECORD_DIFFS: &[(&str, RecordDiff)] = &[
+    ("Log", RecordDiff::Log),
+    ("InStatus", RecordDiff::InStatus),
+    ("None", RecordDiff::None),
+];
+const RECREATE_OPTIONS: &[(&str, RecreateOption)] = &[
+    ("None", RecreateOption::None),
+    ("IfRequired", RecreateOption::IfRequired),
+    ("Always", RecreateOption::Always),
+];
+
+/// Lowers declared fields and collects what is wrong with them.
+struct Lowering {
     errors: Vec<FieldError>,
 }
 
-impl Reader {
+impl Lowering {
     fn finish<T>(self, lowered: T) -> Result<T, Vec<FieldError>> {
         if self.errors.is_empty() {
             Ok(lowered)
@@ -157,215 +138,148 @@ impl Reader {
         }
     }
 
-    fn wrong_type(&mut self, path: &FieldPath, value: &Value, expected: &str) {
-        let detail = format!("must be {expected}");
-        self.errors
-            .push(FieldError::type_invalid(path, value, &detail));
-    }
-
-    /// One of several words, in any case of its letters; the default when absent.
-    fn choice<T: Copy + Default>(
+    /// One of several words, in any case of its letters. The empty word counts as absent.
+    fn word<T: Copy>(
         &mut self,
-        value: &Value,
+        text: Option<&String>,
         path: &FieldPath,
-        choices: &[(&str, T)],
-    ) -> T {
-        self.optional_choice(value, path, choices)
-            .unwrap_or_default()
-    }
-
-    fn optional_choice<T: Copy>(
-        &mut self,
-        value: &Value,
-        path: &FieldPath,
-        choices: &[(&str, T)],
+        words: &[(&str, T)],
     ) -> Option<T> {
-        match value.as_str() {
-            None if value.is_null() => None,
-            None => {
-                self.wrong_type(path, value, "a string");
-                None
-            }
-            Some("") => None,
-            Some(text) => {
-                let found = choices
-                    .iter()
-                    .find(|(name, _)| name.eq_ignore_ascii_case(text));
-                if found.is_none() {
-                    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-                    self.errors
-                        .push(FieldError::not_supported(path, value, &names));
-                }
-                found.map(|(_, choice)| *choice)
-            }
+        let text = text.filter(|text| !text.is_empty())?;
+        let mut known = words.iter();
+        let found = known.find(|(word, _)| word.eq_ignore_ascii_case(text));
+        if found.is_none() {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let error = FieldError::not_supported(path, &json!(text), &words);
+            self.errors.push(error);
+        }
+        found.map(|(_, meaning)| *meaning)
+    }
+
+    fn intervals(
+        &mut self,
+        intervals: &v1::EvaluationInterval,
+        path: &FieldPath,
+    ) -> EvaluationInterval {
+        EvaluationInterval {
+            compliant: self.interval(intervals.compliant.as_ref(), &path.child("compliant")),
+            noncompliant: self
+                .interval(intervals.noncompliant.as_ref(), &path.child("noncompliant")),
         }
     }
 
-    fn interval(&mut self, value: &Value, path: &FieldPath) -> Interval {
-        match value.as_str() {
-            None if value.is_null() => Interval::default(),
-            None => {
-                self.wrong_type(path, value, "a string");
-                Interval::default()
-            }
-            Some(text) => text.parse().unwrap_or_else(|error: super::IntervalError| {
-                self.errors
-                    .push(FieldError::invalid(path, value, &error.to_string()));
-                Interval::default()
-            }),
-        }
-    }
-
-    fn texts(&mut self, value: &Value, path: &FieldPath) -> Vec<String> {
-        let Some(items) = value.as_array() else {
-            if !value.is_null() {
-                self.wrong_type(path, value, "a list");
-            }
-            return Vec::new();
+    fn interval(&mut self, text: Option<&String>, path: &FieldPath) -> Interval {
+        let Some(text) = text else {
+            return Interval::default();
         };
-        let mut texts = Vec::with_capacity(items.len());
-        for (index, item) in items.iter().enumerate() {
-            match item.as_str() {
-                Some(text) => texts.push(text.to_owned()),
-                None => self.wrong_type(&path.index(index), item, "a string"),
-            }
-        }
-        texts
+        text.parse().unwrap_or_else(|error: super::IntervalError| {
+            let error = FieldError::invalid(path, &json!(text), &error.to_string());
+            self.errors.push(error);
+            Interval::default()
+        })
     }
 
-    fn namespace_selector(&mut self, value: &Value, path: &FieldPath) -> NamespaceSelector {
-        if !value.is_object() && !value.is_null() {
-            self.wrong_type(path, value, "an object");
-        }
-        let mut labels = Map::new();
-        for field in ["matchLabels", "matchExpressions"] {
-            if let Some(given) = value.get(field).filter(|given| !given.is_null()) {
-                labels.insert(field.to_owned(), given.clone());
-            }
-        }
+    fn namespaces(&mut self, target: v1::NamespaceTarget, path: &FieldPath) -> NamespaceSelector {
+        let has_labels = target.match_labels.is_some() || target.match_expressions.is_some();
+        let labels = LabelSelector {
+            match_labels: target.match_labels,
+            match_expressions: target.match_expressions,
+        };
         NamespaceSelector {
-            include: self.texts(&value["include"], &path.child("include")),
-            exclude: self.texts(&value["exclude"], &path.child("exclude")),
-            labels: (!labels.is_empty()).then_some(Value::Object(labels)),
-            terminating: self.choice(
-                &value["terminatingInclusion"],
-                &path.child("terminatingInclusion"),
-                &[
-                    ("IfMatch", TerminatingInclusion::IfMatch),
-                    ("Never", TerminatingInclusion::Never),
-                    ("Default", TerminatingInclusion::Default),
-                ],
-            ),
+            include: target.include,
+            exclude: target.exclude,
+            labels: has_labels.then(|| json!(labels)),
+            terminating: self
+                .word(
+                    Some(&target.terminating_inclusion),
+                    &path.child("terminatingInclusion"),
+                    TERMINATING_INCLUSIONS,
+                )
+                .unwrap_or_default(),
         }
     }
 
-    fn objects(&mut self, spec: &Value, path: &FieldPath) -> ObjectTemplates {
-        let listed = spec.get("object-templates").filter(|it| !it.is_null());
-        let raw = spec
-            .get("object-templates-raw")
-            .filter(|raw| !raw.is_null() && raw.as_str() != Some(""));
-        match (listed, raw) {
-            (Some(_), Some(_)) => self.errors.push(FieldError::forbidden(
-                &path.child("object-templates-raw"),
-                "exactly one of object-templates and object-templates-raw must be given",
-            )),
-            (None, Some(Value::String(text))) => return ObjectTemplates::Raw(text.clone()),
-            (None, Some(other)) => {
-                self.wrong_type(&path.child("object-templates-raw"), other, "a string");
-            }
+    fn objects(
+        &mut self,
+        listed: Option<Vec<v1::ObjectTemplate>>,
+        raw: Option<String>,
+        path: &FieldPath,
+    ) -> ObjectTemplates {
+        let detail = "exactly one of object-templates and object-templates-raw must be given";
+        match (listed, raw.filter(|raw| !raw.is_empty())) {
             (Some(listed), None) => {
                 let templates = self.templates(listed, &path.child("object-templates"));
                 return ObjectTemplates::Listed(templates);
             }
-            (None, None) => self.errors.push(FieldError::required(
-                &path.child("object-templates"),
-                "exactly one of object-templates and object-templates-raw must be given",
-            )),
+            (None, Some(text)) => return ObjectTemplates::Raw(text),
+            (Some(_), Some(_)) => {
+                let raw = path.child("object-templates-raw");
+                self.errors.push(FieldError::forbidden(&raw, detail));
+            }
+            (None, None) => {
+                let listed = path.child("object-templates");
+                self.errors.push(FieldError::required(&listed, detail));
+            }
         }
         ObjectTemplates::Listed(Vec::new())
     }
 
-    fn templates(&mut self, value: &Value, path: &FieldPath) -> Vec<ObjectTemplate> {
-        let Some(items) = value.as_array() else {
-            if !value.is_null() {
-                self.wrong_type(path, value, "a list");
-            }
-            return Vec::new();
-        };
-        items
-            .iter()
-            .enumerate()
-            .filter_map(|(index, item)| self.template(item, &path.index(index)))
+    fn templates(
+        &mut self,
+        templates: Vec<v1::ObjectTemplate>,
+        path: &FieldPath,
+    ) -> Vec<ObjectTemplate> {
+        let templates = templates.into_iter().enumerate();
+        templates
+            .filter_map(|(index, template)| self.template(template, &path.index(index)))
             .collect()
     }
 
-    fn template(&mut self, value: &Value, path: &FieldPath) -> Option<ObjectTemplate> {
-        const TYPES: &[(&str, ComplianceType)] = &[
-            ("musthave", ComplianceType::MustHave),
-            ("mustonlyhave", ComplianceType::MustOnlyHave),
-            ("mustnothave", ComplianceType::MustNotHave),
-        ];
-        if !value.is_object() {
-            self.wrong_type(path, value, "an object");
-            return None;
-        }
+    fn template(
+        &mut self,
+        template: v1::ObjectTemplate,
+        path: &FieldPath,
+    ) -> Option<ObjectTemplate> {
         let compliance_path = path.child("complianceType");
-        let compliance = self.optional_choice(&value["complianceType"], &compliance_path, TYPES);
-        if value["complianceType"]
-            .as_str()
-            .unwrap_or_default()
-            .is_empty()
-        {
+        let compliance = template.compliance_type.filter(|text| !text.is_empty());
+        if compliance.is_none() {
             self.errors.push(FieldError::required(&compliance_path, ""));
         }
-        let definition = &value["objectDefinition"];
-        if !definition.is_object() {
-            self.errors
-                .push(FieldError::required(&path.child("objectDefinition"), ""));
+        let compliance = self.word(compliance.as_ref(), &compliance_path, COMPLIANCE_TYPES);
+        if template.object_definition.is_none() {
+            let definition = path.child("objectDefinition");
+            self.errors.push(FieldError::required(&definition, ""));
         }
-        let template = ObjectTemplate {
+        let metadata_compliance = self.word(
+            template.metadata_compliance_type.as_ref(),
+            &path.child("metadataComplianceType"),
+            METADATA_COMPLIANCE_TYPES,
+        );
+        let record_diff = self.word(
+            template.record_diff.as_ref(),
+            &path.child("recordDiff"),
+            RECORD_DIFFS,
+        );
+        let recreate = self.word(
+            Some(&template.recreate_option),
+            &path.child("recreateOption"),
+            RECREATE_OPTIONS,
+        );
+        Some(ObjectTemplate {
             compliance: compliance?,
-            metadata_compliance: self.optional_choice(
-                &value["metadataComplianceType"],
-                &path.child("metadataComplianceType"),
-                &TYPES[..2],
-            ),
-            definition: definition.clone(),
-            object_selector: value
-                .get("objectSelector")
-                .filter(|selector| !selector.is_null())
-                .cloned(),
-            record_diff: self.optional_choice(
-                &value["recordDiff"],
-                &path.child("recordDiff"),
-                &[
-                    ("Log", RecordDiff::Log),
-                    ("InStatus", RecordDiff::InStatus),
-                    ("None", RecordDiff::None),
-                ],
-            ),
-            recreate: self.choice(
-                &value["recreateOption"],
-                &path.child("recreateOption"),
-                &[
-                    ("None", RecreateOption::None),
-                    ("IfRequired", RecreateOption::IfRequired),
-                    ("Always", RecreateOption::Always),
-                ],
-            ),
-        };
-        Some(template)
+            metadata_compliance,
+            definition: Value::Object(template.object_definition?),
+            object_selector: template.object_selector.map(|selector| json!(selector)),
+            record_diff,
+            recreate: recreate.unwrap_or_default(),
+        })
     }
-}
-
-fn non_empty(value: &Value) -> Option<String> {
-    value
-        .as_str()
-        .filter(|text| !text.is_empty())
-        .map(str::to_owned)
 }
 
 /// A boolean text as Go reads it.
 fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
+
+#[cfg(test)]
+mod tests;

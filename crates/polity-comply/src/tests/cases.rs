@@ -1,8 +1,9 @@
-//! Sections 11.2, 11.3, 11.6, 11.8 by case.
+//! Evaluations of whole policies against a cluster: selection, comparison, recreation and messages.
+//! See docs/spec/governance.md#11-2 and the sections after it.
 
 use serde_json::{Value, json};
 
-use super::world::{World, object, policy};
+use super::world::{TestCluster, object, policy};
 use crate::{ConfigurationPolicy, State, Status};
 
 fn pod(namespace: &str, name: &str, image: &str) -> Value {
@@ -109,7 +110,7 @@ fn decision_per_named_object() {
         ),
     ] {
         let conclusion =
-            World::with(objects).run(&one(action, web(compliance)), &Status::default());
+            TestCluster::with(objects).run(&one(action, web(compliance)), &Status::default());
         assert_eq!(conclusion.messages, expected, "{why}");
         let state = match expected.last().unwrap().starts_with("Compliant") {
             true => State::Compliant,
@@ -120,13 +121,12 @@ fn decision_per_named_object() {
     }
 }
 
-/// 11.3: unnamed definitions, S10
 #[test]
 fn unnamed_definitions_search() {
     let definition = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"image": "nginx"}});
     let namespaces = json!({"namespaceSelector": {"include": ["n?"]}});
     let world = || {
-        World::with([
+        TestCluster::with([
             namespace("n1"),
             namespace("n2"),
             namespace("n3"),
@@ -202,12 +202,11 @@ fn cluster_scoped_objects_have_no_place() {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "r"}, "rules": []});
     assert_eq!(
-        World::default().message(&one("inform", template("musthave", role))),
+        TestCluster::default().message(&one("inform", template("musthave", role))),
         "NonCompliant; violation - clusterroles [r] not found"
     );
 }
 
-/// 11.3: status
 #[test]
 fn status_is_only_compared() {
     let wants = |phase: &str| {
@@ -215,7 +214,7 @@ fn status_is_only_compared() {
         definition["status"] = json!({"phase": phase});
         template("musthave", definition)
     };
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     let created = world.run(&one("enforce", wants("Running")), &Status::default());
     assert_eq!(
         created.messages.last().unwrap(),
@@ -228,7 +227,7 @@ fn status_is_only_compared() {
     );
     let mut pending = pod("default", "web", "nginx");
     pending["status"] = json!({"phase": "Pending"});
-    let mut world = World::with([pending]);
+    let mut world = TestCluster::with([pending]);
     let conclusion = world.run(&one("enforce", wants("Running")), &Status::default());
     assert_eq!(
         conclusion.messages,
@@ -249,7 +248,6 @@ fn status_is_only_compared() {
     );
 }
 
-/// 11.2, items 1 to 3
 #[test]
 fn what_cannot_be_looked_for_is_said() {
     let unnamed = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}});
@@ -332,7 +330,7 @@ fn what_cannot_be_looked_for_is_said() {
             "template: tmpl:1: function \"fail\" not defined",
         ),
     ] {
-        let message = World::with([namespace("n1")]).message(&policy);
+        let message = TestCluster::with([namespace("n1")]).message(&policy);
         assert_eq!(message, format!("NonCompliant; violation - {expected}"));
     }
 }
@@ -349,7 +347,7 @@ fn object_selectors_pick_names() {
         )
     };
     let world = || {
-        World::with([
+        TestCluster::with([
             namespace("n1"),
             labelled("a", "nginx"),
             labelled("b", "old"),
@@ -427,7 +425,6 @@ fn object_selectors_pick_names() {
     );
 }
 
-/// 11.4, last paragraph
 #[test]
 fn a_dry_run_has_the_last_word() {
     let wants = |spec: Value| {
@@ -440,7 +437,7 @@ fn a_dry_run_has_the_last_word() {
             ),
         )
     };
-    let mut world = World::with([pod("default", "web", "nginx")]);
+    let mut world = TestCluster::with([pod("default", "web", "nginx")]);
     let conclusion = world.run(&wants(json!({"empty": {}})), &Status::default());
     assert_eq!(
         conclusion.messages,
@@ -477,7 +474,7 @@ fn recreating_is_asked_for() {
         one(action, template)
     };
     let world = || {
-        World::with([object(
+        TestCluster::with([object(
             "Pod",
             "default",
             "web",
@@ -520,7 +517,7 @@ fn custom_messages() {
             json!([template("musthave", map.clone())]),
         )
     };
-    let mut world = World::with([map.clone()]);
+    let mut world = TestCluster::with([map.clone()]);
     assert_eq!(world.message(&say("all is well")), "Compliant; all is well");
     assert_eq!(world.message(&say("Compliant; fine")), "Compliant; fine");
     assert_eq!(
@@ -533,13 +530,16 @@ fn custom_messages() {
         "Compliant; {\"k\":\"v\"}",
         "the full object"
     );
-    assert_eq!(World::default().message(&say("oh")), "NonCompliant; oh");
+    assert_eq!(
+        TestCluster::default().message(&say("oh")),
+        "NonCompliant; oh"
+    );
 }
 
 #[test]
 fn policies_without_templates() {
     assert_eq!(
-        World::default().message(&policy(json!({}), json!([]))),
+        TestCluster::default().message(&policy(json!({}), json!([]))),
         "Compliant; notification - p contains no object templates to check, and thus has no violations"
     );
     let raw = |text: &str| {
@@ -548,11 +548,11 @@ fn policies_without_templates() {
     };
     let listed = json!([web("musthave")]).to_string();
     assert_eq!(
-        World::default().message(&raw(&listed)),
+        TestCluster::default().message(&raw(&listed)),
         "NonCompliant; violation - pods [web] not found in namespace default"
     );
     assert!(
-        World::default()
+        TestCluster::default()
             .message(&raw("[{}, "))
             .starts_with("NonCompliant; violation - Error parsing object-templates-raw YAML: ")
     );
@@ -565,7 +565,7 @@ fn never_is_said() {
         json!([web("mustnothave")]),
     );
     assert_eq!(
-        World::default().message(&never),
+        TestCluster::default().message(&never),
         "Compliant; notification - pods [web] missing as expected in namespace default. This policy will \
          not be evaluated again due to spec.evaluationInterval.compliant being set to \"never\"."
     );
@@ -582,7 +582,8 @@ fn differences_are_recorded_where_they_may_be_seen() {
         for (key, value) in more.as_object().into_iter().flatten() {
             template[key] = value.clone();
         }
-        let mut world = World::with([object(kind, "default", "x", json!({"data": {"k": "old"}}))]);
+        let mut world =
+            TestCluster::with([object(kind, "default", "x", json!({"data": {"k": "old"}}))]);
         let conclusion = world.run(&one("inform", template), &Status::default());
         conclusion.status.related[0]
             .properties
@@ -619,7 +620,7 @@ fn what_cannot_be_read_prunes_nothing() {
         json!({"remediationAction": "enforce", "pruneObjectBehavior": "DeleteAll"}),
         json!([web("musthave")]),
     );
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     let before = world.run(&enforce, &Status::default());
     world.unreadable = Some("Pod");
     let conclusion = world.run(&enforce, &before.status);
@@ -632,11 +633,10 @@ fn what_cannot_be_read_prunes_nothing() {
     assert!(conclusion.prune.is_empty());
 }
 
-/// 11.5: events are sent when something is new
 #[test]
 fn the_same_again_is_no_news() {
     let inform = one("inform", web("musthave"));
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     let first = world.run(&inform, &Status::default());
     assert!(first.changed);
     let second = world.run(&inform, &first.status);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::world::{World, object, policy};
+use super::world::{TestCluster, object, policy};
 use crate::compare::{Question, compare};
 use crate::policy::ComplianceType::{self, MustHave, MustOnlyHave};
 use crate::{State, Status};
@@ -111,7 +111,7 @@ proptest! {
         for object in &mut existing {
             object["metadata"]["name"] = json!("web0");
         }
-        let mut world = World::with(existing);
+        let mut world = TestCluster::with(existing);
         let first = world.run(&enforce, &Status::default());
         prop_assert_eq!(first.status.state, State::Compliant);
         let n_writes = world.n_writes;
@@ -126,7 +126,7 @@ proptest! {
         spec["object-templates"] = json!([template, {"complianceType": "musthave", "objectDefinition": definition}]);
         let document = json!({"metadata": {"name": "p"}, "spec": spec});
         if let Ok(policy) = crate::ConfigurationPolicy::from_json(&document) {
-            World::default().run(&policy, &Status::default());
+            TestCluster::default().run(&policy, &Status::default());
         }
         crate::policy::unknown_fields(&document);
     }

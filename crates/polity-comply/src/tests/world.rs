@@ -17,7 +17,7 @@ use crate::{
 
 /// Objects by kind and key.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     objects: BTreeMap<(String, ObjectKey), Arc<Value>>,
     pub(crate) n_writes: usize,
     /// Reading this kind fails.
@@ -38,7 +38,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ),
 ];
 
-impl World {
+impl TestCluster {
     pub(crate) fn with(objects: impl IntoIterator<Item = Value>) -> Self {
         let mut world = Self::default();
         for object in objects {
@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-impl Cluster for World {
+impl Cluster for TestCluster {
     fn kind(&self, gvk: &GroupVersionKind) -> Result<Option<Kind>, ReadError> {
         let known = KINDS
             .iter()

@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn section_2_1_replicas_split_at_the_first_dot() {
+    fn replica_names_split_at_the_first_dot() {
         assert_eq!(replica_name("policies", "a.b"), "policies.a.b");
         assert_eq!(root_of("policies.a.b"), Some(("policies", "a.b")));
         assert_eq!(root_of("policies"), None);
     }
 
     #[test]
-    fn section_2_all_names_share_the_prefix() {
+    fn all_names_share_the_prefix() {
         for name in [
             ROOT_POLICY,
             TRIGGER_UPDATE,

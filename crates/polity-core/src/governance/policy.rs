@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn section_8_1_a_policy_without_action_enforces_when_a_template_does() {
+    fn a_policy_without_action_enforces_when_a_template_does() {
         let admission = |spec: Value| {
             template(
                 json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy", "spec": spec}),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn section_3_1_dependencies_know_their_api_version() {
+    fn the_api_version_of_a_dependency_follows_from_its_kind() {
         for (kind, expected) in [
             ("Policy", names::V1),
             ("PolicySet", names::V1BETA1),

@@ -41,6 +41,16 @@ impl PolicyKind {
         Self::ALL.into_iter().find(|known| known.as_str() == kind)
     }
 
+    /// The kind in lower case, as `kubectl get` accepts it.
+    pub const fn singular(self) -> &'static str {
+        match self {
+            Self::ClusterAdmissionPolicy => "clusteradmissionpolicy",
+            Self::AdmissionPolicy => "admissionpolicy",
+            Self::ClusterAdmissionPolicyGroup => "clusteradmissionpolicygroup",
+            Self::AdmissionPolicyGroup => "admissionpolicygroup",
+        }
+    }
+
     /// The resource in request paths and RBAC rules.
     pub const fn plural(self) -> &'static str {
         match self {
@@ -92,6 +102,7 @@ mod tests {
     fn kinds_are_parsed_by_their_exact_names() {
         for kind in PolicyKind::ALL {
             assert_eq!(PolicyKind::parse(kind.as_str()), Some(kind));
+            assert_eq!(kind.singular(), kind.as_str().to_lowercase());
         }
         assert_eq!(PolicyKind::parse("admissionpolicy"), None);
         assert_eq!(PolicyKind::parse("ConfigurationPolicy"), None);

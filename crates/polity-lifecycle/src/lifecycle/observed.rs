@@ -7,9 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use polity_api::policies::names;
 use polity_api::policies::v1::{ConditionType, PolicyCondition, PolicyRevision};
+use polity_core::PolicyKind;
 use serde_json::Value;
 
-use super::policy::{Content, Policy, PolicyKind};
+use super::policy::{Content, Policy};
 use super::webhook::Webhook;
 use crate::names::{Claim, UniqueNames};
 

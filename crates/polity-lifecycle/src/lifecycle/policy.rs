@@ -3,93 +3,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::DynamicObject;
+use polity_api::policies::names;
 use polity_api::policies::v1::{
     AdmissionPolicyGroupSpec, AdmissionPolicySpec, ClusterAdmissionPolicyGroupSpec,
     ClusterAdmissionPolicySpec, ClusterScope, Enforcement, Module, PolicyStatus,
 };
-use polity_api::policies::{GROUP, names};
+use polity_core::PolicyKind;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-
-/// The four kinds that have a lifecycle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PolicyKind {
-    /// One module, for one namespace.
-    AdmissionPolicy,
-    /// One module, for the cluster.
-    ClusterAdmissionPolicy,
-    /// Several modules, for one namespace.
-    AdmissionPolicyGroup,
-    /// Several modules, for the cluster.
-    ClusterAdmissionPolicyGroup,
-}
-
-impl PolicyKind {
-    /// All four.
-    pub const ALL: [Self; 4] = [
-        Self::AdmissionPolicy,
-        Self::ClusterAdmissionPolicy,
-        Self::AdmissionPolicyGroup,
-        Self::ClusterAdmissionPolicyGroup,
-    ];
-
-    /// The kind as objects spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AdmissionPolicy => "AdmissionPolicy",
-            Self::ClusterAdmissionPolicy => "ClusterAdmissionPolicy",
-            Self::AdmissionPolicyGroup => "AdmissionPolicyGroup",
-            Self::ClusterAdmissionPolicyGroup => "ClusterAdmissionPolicyGroup",
-        }
-    }
-
-    /// The kind that is spelled so.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-
-    /// The plural in paths.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::AdmissionPolicy => "admissionpolicies",
-            Self::ClusterAdmissionPolicy => "clusteradmissionpolicies",
-            Self::AdmissionPolicyGroup => "admissionpolicygroups",
-            Self::ClusterAdmissionPolicyGroup => "clusteradmissionpolicygroups",
-        }
-    }
-
-    /// The short name.
-    pub fn short(self) -> &'static str {
-        match self {
-            Self::AdmissionPolicy => "ap",
-            Self::ClusterAdmissionPolicy => "cap",
-            Self::AdmissionPolicyGroup => "apg",
-            Self::ClusterAdmissionPolicyGroup => "capg",
-        }
-    }
-
-    /// Whether it holds several modules.
-    pub fn is_group(self) -> bool {
-        matches!(
-            self,
-            Self::AdmissionPolicyGroup | Self::ClusterAdmissionPolicyGroup
-        )
-    }
-
-    /// Whether its objects live in namespaces.
-    pub fn is_namespaced(self) -> bool {
-        matches!(self, Self::AdmissionPolicy | Self::AdmissionPolicyGroup)
-    }
-
-    /// Where its objects are served.
-    pub fn api_resource(self) -> ApiResource {
-        ApiResource::from_gvk_with_plural(
-            &GroupVersionKind::gvk(GROUP, "v1", self.as_str()),
-            self.plural(),
-        )
-    }
-}
 
 /// Why an object is no policy the controller can act on.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ use polity_api::policies::v1::{
 };
 use polity_api::policies::{GROUP, names};
 use polity_core::name::label_value;
+use polity_core::policy::{dotted_name, unique_name};
 use serde_json::{Map, Value};
 
 use super::conditions::{self, not_scheduled, replica_unknown};
@@ -17,7 +18,7 @@ use super::observed::{Observed, Revision, Server};
 use super::plan::Write;
 use super::policy::Policy;
 use super::standing::Standing;
-use crate::names::{ChosenId, Claim, choose_id, classic_id, dotted_id, revision_name};
+use crate::names::{ChosenId, Claim, choose_id, revision_name};
 
 /// The claim of a policy to an id, with the id that its newest revision carries.
 pub fn claim(policy: &Policy, revisions: &[PolicyRevision]) -> Claim {
@@ -29,7 +30,7 @@ pub fn claim(policy: &Policy, revisions: &[PolicyRevision]) -> Claim {
         uid: policy.uid.clone(),
         created: policy.created,
         recorded: newest.and_then(Revision::id).map(str::to_owned),
-        classic: classic_id(policy.kind, policy.namespace(), &policy.name),
+        classic: unique_name(policy.kind, policy.namespace(), &policy.name),
     }
 }
 
@@ -38,7 +39,7 @@ pub(super) fn chosen_id(observed: &Observed) -> ChosenId {
     let policy = &observed.policy;
     choose_id(
         &claim(policy, &observed.revisions),
-        dotted_id(policy.kind, policy.namespace(), &policy.name),
+        dotted_name(policy.kind, policy.namespace(), &policy.name),
         observed.settings.unique_names,
         &observed.rivals,
     )

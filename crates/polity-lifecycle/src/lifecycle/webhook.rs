@@ -10,11 +10,12 @@ use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use polity_api::policies::names;
 use polity_api::policies::v1::{Enforcement, FailurePolicy, MatchPolicy, PolicyRevision};
+use polity_core::policy::{dotted_name, unique_name};
 use serde_json::{Value, json};
 
 use super::observed::{Revision as _, Settings};
 use super::policy::{Content, Policy};
-use crate::names::{classic_id, dotted_id, policy_server, validate_path, webhook_name};
+use crate::names::{policy_server, validate_path, webhook_name};
 
 /// The label every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -161,7 +162,7 @@ impl Webhook {
             None => {}
         }
         let ids =
-            [classic_id, dotted_id].map(|id| id(policy.kind, policy.namespace(), &policy.name));
+            [unique_name, dotted_name].map(|id| id(policy.kind, policy.namespace(), &policy.name));
         let is_inherited = self.labels.get(names::PART_OF).map(String::as_str)
             == Some(names::PART_OF_VALUE)
             && annotation(names::WEBHOOK_POLICY_NAME) == Some(&policy.name)

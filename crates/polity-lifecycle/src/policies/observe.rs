@@ -7,15 +7,16 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, ResourceExt};
-use polity_api::policies::names;
 use polity_api::policies::v1::{PolicyRevision, PolicyServer};
+use polity_api::policies::{api_resource, names};
+use polity_core::policy::{dotted_name, unique_name};
 use serde_json::Value;
 
 use super::{PolicyKey, ReconcileError};
 use crate::lifecycle::{
     self, Observed, Pod, Policy, PolicyKind, Server, Settings, Webhook, WebhookKind, Write, claim,
 };
-use crate::names::{Claim, classic_id, dotted_id, stateful_set};
+use crate::names::{Claim, stateful_set};
 
 /// Reads a policy and what belongs to it; `None` when the policy does not exist. `rivals` are the other policies that have the same
 /// classic id, without what their revisions record.
@@ -65,7 +66,7 @@ pub(super) async fn orphans(
     }
     let mut live = BTreeSet::new();
     for kind in PolicyKind::ALL {
-        let policies: Api<DynamicObject> = Api::all_with(client.clone(), &kind.api_resource());
+        let policies: Api<DynamicObject> = Api::all_with(client.clone(), &api_resource(kind));
         live.extend(
             policies
                 .list_metadata(&all)
@@ -79,7 +80,7 @@ pub(super) async fn orphans(
 
 /// The policies of a kind, in one namespace or in the cluster.
 pub(super) fn policies(client: &Client, key: &PolicyKey) -> Api<DynamicObject> {
-    let resource = key.kind.api_resource();
+    let resource = api_resource(key.kind);
     match &key.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
@@ -108,7 +109,8 @@ async fn revisions(
 
 /// Under either id and of either kind: that is where a webhook of this policy can be.
 async fn webhooks(client: &Client, policy: &Policy) -> Result<Vec<Webhook>, ReconcileError> {
-    let ids = [classic_id, dotted_id].map(|id| id(policy.kind, policy.namespace(), &policy.name));
+    let ids =
+        [unique_name, dotted_name].map(|id| id(policy.kind, policy.namespace(), &policy.name));
     let mut found = Vec::new();
     for kind in [WebhookKind::Validating, WebhookKind::Mutating] {
         for id in &ids {

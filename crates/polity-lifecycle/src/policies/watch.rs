@@ -7,14 +7,15 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
-use polity_api::policies::names;
 use polity_api::policies::v1::{PolicyRevision, PolicyServer};
+use polity_api::policies::{api_resource, names};
+use polity_core::policy::{dotted_name, unique_name};
 use serde_json::Value;
 
 use super::observe::configurations;
 use super::{Lifecycle, PolicyKey};
 use crate::lifecycle::{PolicyKind, WebhookKind};
-use crate::names::{classic_id, dotted_id};
+
 use crate::shell::watch;
 
 /// The policies of the cluster, with the keys by which other objects lead to them.
@@ -41,7 +42,7 @@ type Seen = (
 impl Index {
     /// The other policies that would have the same id.
     pub(super) fn rivals(&self, key: &PolicyKey) -> Vec<PolicyKey> {
-        let id = |key: &PolicyKey| classic_id(key.kind, key.namespace.as_deref(), &key.name);
+        let id = PolicyKey::unique_name;
         let wanted = id(key);
         let policies = self.policies.keys();
         policies
@@ -69,7 +70,7 @@ impl Index {
         let uid = webhook.annotations().get(names::POLICY_UID);
         let name = webhook.name_any();
         let is_named = |key: &PolicyKey| {
-            let ids = [classic_id, dotted_id];
+            let ids = [unique_name, dotted_name];
             ids.iter()
                 .any(|id| id(key.kind, key.namespace.as_deref(), &key.name) == name)
         };
@@ -91,10 +92,10 @@ pub(super) async fn run(lifecycle: &Lifecycle) {
     let client = &lifecycle.client;
     let namespace = &lifecycle.settings().namespace;
     let policies = PolicyKind::ALL.map(|kind| {
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.api_resource());
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &api_resource(kind));
         watch(
             api,
-            kind.api_resource(),
+            api_resource(kind),
             watcher::Config::default(),
             move |event| {
                 lifecycle.policy_changed(kind, event);

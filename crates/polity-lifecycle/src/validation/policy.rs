@@ -10,12 +10,13 @@ use polity_api::policies::v1::{
 };
 use polity_cel::{Environment, Expression, Output};
 use polity_core::name::qualified_name;
+use polity_core::policy::{dotted_name, unique_name};
 use polity_core::{FieldError, FieldPath, GroupExpression};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::lifecycle::PolicyKind;
-use crate::names::{UniqueNames, classic_id, dotted_id, webhook_name};
+use crate::names::{UniqueNames, webhook_name};
 
 /// The most match conditions a webhook can have.
 const MATCH_CONDITIONS_MAX: usize = 64;
@@ -262,8 +263,8 @@ fn name(kind: PolicyKind, object: &Value, form: UniqueNames) -> Vec<FieldError> 
         .as_str()
         .filter(|_| kind.is_namespaced());
     let id = match form {
-        UniqueNames::Classic => classic_id(kind, namespace, name),
-        UniqueNames::Dotted => dotted_id(kind, namespace, name),
+        UniqueNames::Classic => unique_name(kind, namespace, name),
+        UniqueNames::Dotted => dotted_name(kind, namespace, name),
     };
     let webhook = webhook_name(&id);
     if webhook.len() <= WEBHOOK_NAME_MAX {

@@ -1,9 +1,10 @@
-//! Every row of the tables of 6.2, by name, and that every input has an answer.
+//! Every row of the tables of docs/spec/reports.md#6-2, by name, and that every input has a decision.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::source::PolicyRef;
+use crate::PolicyKind;
+use crate::source::ReportingPolicy;
 
 const HASH: &str = "5bd17c64f6929451ef3791c99e680efb";
 const MINUTE: i64 = 60;
@@ -12,8 +13,8 @@ fn at(minutes: i64) -> Timestamp {
     Timestamp::from_second(1_794_700_800 + minutes * MINUTE).unwrap()
 }
 
-fn key(name: &str) -> PolicyKey {
-    PolicyRef::new(PolicyKind::ClusterAdmissionPolicy, None, name)
+fn key(name: &str) -> ReportKey {
+    ReportingPolicy::new(PolicyKind::ClusterAdmissionPolicy, None, name)
         .unwrap()
         .key()
 }
@@ -212,7 +213,7 @@ fn entry_of_an_old_object_not_background_is_removed_once_the_hash_is_confirmed()
 }
 
 #[test]
-fn entry_of_another_version_is_never_an_old_object_8_2() {
+fn entry_of_another_version_is_never_an_old_object() {
     let report = report(&[("p", "v1", "-")]);
     assert_eq!(
         about(&report, &[not_background(policy("p"))]),
@@ -321,7 +322,7 @@ fn a_report_that_is_left_empty_is_deleted() {
 }
 
 #[test]
-fn a_resource_that_is_being_deleted_is_left_alone_5_4() {
+fn a_resource_that_is_being_deleted_is_left_alone() {
     let going = ResourceState {
         is_deleting: true,
         ..live()
@@ -338,7 +339,7 @@ fn a_resource_that_is_being_deleted_is_left_alone_5_4() {
 }
 
 #[test]
-fn a_report_without_owner_is_deleted_after_two_minutes_5_4() {
+fn a_report_without_owner_is_deleted_after_two_minutes() {
     for (minutes, expected) in [(1, Decision::Nothing), (2, Decision::Delete)] {
         let orphan = Metadata {
             owners: Vec::new(),
@@ -371,7 +372,7 @@ fn a_report_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn entries_outlive_a_lost_revision_by_five_minutes_5_3() {
+fn entries_outlive_a_lost_revision_by_five_minutes() {
     let report = report(&[fresh("p"), fresh("lost")]);
     for (minutes, expected) in [(4, Decision::Nothing), (5, remove(&["lost"]))] {
         let lost = PolicyState {
@@ -386,8 +387,8 @@ fn entries_outlive_a_lost_revision_by_five_minutes_5_3() {
 }
 
 #[test]
-fn configuration_policies_know_no_hash_and_no_interval_5_6() {
-    let key = PolicyRef::new(PolicyKind::ConfigurationPolicy, Some("ops"), "c")
+fn configuration_policies_have_no_hash_and_no_interval() {
+    let key = ReportingPolicy::new(ReportingKind::Configuration, Some("ops"), "c")
         .unwrap()
         .key();
     let state = PolicyState {
@@ -411,7 +412,7 @@ fn configuration_policies_know_no_hash_and_no_interval_5_6() {
 }
 
 #[test]
-fn a_policy_with_a_long_name_is_recognised_by_its_annotation_5_3() {
+fn a_policy_with_a_long_name_is_recognised_by_its_annotation() {
     let long = key(&"p".repeat(120));
     let mut report = report(&[fresh("p")]);
     report.labels.insert(long.label_key(), "v1".to_owned());

@@ -1,10 +1,11 @@
-//! Merging (7.4): which entries count, which of two wins, and that the order of reading does not matter.
+//! Folding: which entries count, which of two takes precedence, and that the order of reading does not matter.
+//! See docs/spec/reports.md#7-4.
 
 use polity_report::plan::Settings;
 use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::resource_report::{HASH_LABEL, ResourceReport};
-use polity_report::verdict::Answer;
-use polity_report::{Outcome, PolicyKind, ResourceRef, Stamp};
+use polity_report::verdict::GuestVerdict;
+use polity_report::{Outcome, ReportingKind, ResourceRef, Stamp};
 use proptest::prelude::*;
 
 use crate::world::{
@@ -144,9 +145,9 @@ fn of_one_moment_and_one_object_the_stored_verdict_stays() {
 }
 
 #[test]
-fn policies_of_one_name_stay_apart_11_3() {
+fn policies_of_one_name_stay_apart() {
     let pod = pod(0, "1");
-    let kinds = PolicyKind::ALL.map(|kind| policy(kind, "same"));
+    let kinds = ReportingKind::ALL.map(|kind| policy(kind, "same"));
     let verdicts = kinds.clone().map(|policy| (policy, true));
     let report = report_of(&pod, &verdicts, 0);
     assert_eq!(report.entries.len(), kinds.len());
@@ -176,10 +177,10 @@ fn policies_of_one_name_stay_apart_11_3() {
 }
 
 #[test]
-fn configuration_policies_of_two_namespaces_report_apart_11_3() {
+fn configuration_policies_of_two_namespaces_report_apart() {
     let pod = pod(0, "1");
     let both = ["ops", "sec"].map(|namespace| {
-        polity_report::PolicyRef::new(PolicyKind::ConfigurationPolicy, Some(namespace), "c")
+        polity_report::ReportingPolicy::new(ReportingKind::Configuration, Some(namespace), "c")
             .unwrap()
     });
     let report = report_of(&pod, &both.clone().map(|policy| (policy, true)), 0);
@@ -205,9 +206,9 @@ fn any_reports() -> impl Strategy<Value = Vec<ResourceReport>> {
                 let mut report = ResourceReport::of(&pod, "polity");
                 for (policy, is_allowed, seconds) in entries {
                     let answer = if is_allowed {
-                        Answer::allowed()
+                        GuestVerdict::allowed()
                     } else {
-                        Answer::denied("no")
+                        GuestVerdict::denied("no")
                     };
                     let policy = cluster_policy(&format!("p{policy}"));
                     let evaluation = scanned(policy, &pod, answer, seconds);

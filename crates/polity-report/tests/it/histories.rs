@@ -8,8 +8,8 @@ use polity_report::policy_set::PolicyMeta;
 use polity_report::public::ReportGroup;
 use polity_report::resource_report::{AuditWrite, ResourceReport};
 use polity_report::split::Limits;
-use polity_report::verdict::{Answer, Mode, Process};
-use polity_report::{Outcome, PolicyKind, PolicyRef, Summary};
+use polity_report::verdict::{GuestVerdict, Mode, Process};
+use polity_report::{Outcome, PolicyKind, ReportingPolicy, Summary};
 use proptest::prelude::*;
 
 use crate::world::{Store, at, evaluation, meta, pass, pod, policy};
@@ -62,7 +62,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// Names that are each other's chunks, and kinds that share a name.
-fn policies() -> Vec<PolicyRef> {
+fn policies() -> Vec<ReportingPolicy> {
     vec![
         policy(PolicyKind::ClusterAdmissionPolicy, "foo"),
         policy(PolicyKind::ClusterAdmissionPolicy, "foo-1"),
@@ -72,7 +72,7 @@ fn policies() -> Vec<PolicyRef> {
     ]
 }
 
-struct World {
+struct ReportedCluster {
     metas: BTreeMap<usize, PolicyMeta>,
     reports: BTreeMap<usize, ResourceReport>,
     store: Store,
@@ -80,7 +80,7 @@ struct World {
     clock: i64,
 }
 
-impl World {
+impl ReportedCluster {
     fn new(settings: Settings) -> Self {
         let metas = policies().into_iter().map(meta).enumerate().collect();
         Self {
@@ -104,9 +104,9 @@ impl World {
             } => {
                 let pod = pod(*n, "1");
                 let answer = if *is_allowed {
-                    Answer::allowed()
+                    GuestVerdict::allowed()
                 } else {
-                    Answer::denied("no")
+                    GuestVerdict::denied("no")
                 };
                 let process = if *admission {
                     Process::Admission
@@ -180,9 +180,9 @@ impl World {
                     let version = report.metadata.labels.get(&policy.key().label_key())?;
                     let entry = report.entries.get(&policy.key().entry_key(""));
                     let answer = match entry.map(|entry| entry.result) {
-                        Some(Outcome::Pass) => Answer::allowed(),
-                        Some(_) => Answer::denied("no"),
-                        None => Answer::NotMatched,
+                        Some(Outcome::Pass) => GuestVerdict::allowed(),
+                        Some(_) => GuestVerdict::denied("no"),
+                        None => GuestVerdict::NotMatched,
                     };
                     let now = at(self.clock);
                     Some(evaluation(
@@ -259,7 +259,7 @@ proptest! {
         settings in any_settings(),
         episodes in proptest::collection::vec(proptest::collection::vec(event(), 0..12), 1..5),
     ) {
-        let mut world = World::new(settings);
+        let mut world = ReportedCluster::new(settings);
         for events in &episodes {
             for event in events {
                 world.happen(event);

@@ -1,11 +1,11 @@
-//! Resource reports and the patches by which several writers keep them (5.4, 5.5).
+//! Resource reports and the patches by which several writers keep them. See docs/spec/reports.md#5-4.
 
 use polity_report::decide::Why;
 use polity_report::resource_report::{
     AuditWrite, Evaluated, Evaluation, ResourceReport, admission_patch,
 };
-use polity_report::verdict::{Answer, Process};
-use polity_report::{Outcome, PolicyKey, PolicyRef};
+use polity_report::verdict::{GuestVerdict, Process};
+use polity_report::{Outcome, ReportKey, ReportingPolicy};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn outcome(report: &ResourceReport, policy: &str) -> Option<Outcome> {
 }
 
 #[test]
-fn the_shape_of_5_5() {
+fn a_resource_report_has_labels_annotations_owner_and_results() {
     let pod = pod(0, "5bd17c64f6929451ef3791c99e680efb");
     let report = report_of(&pod, &[(cluster_policy("no-privileged"), false)], 0);
     let uid = "6f0f0a52-0000-4000-8000-000000000000";
@@ -78,10 +78,10 @@ fn a_report_about_a_cluster_scoped_object_is_cluster_scoped() {
 }
 
 #[test]
-fn two_replicas_admit_one_object_and_both_entries_stay_11_3() {
+fn two_replicas_admit_one_object_and_both_entries_stay() {
     let pod = pod(0, "1");
     let stored = report_of(&pod, &[(cluster_policy("old"), true)], 0);
-    let answer = |name| scanned(cluster_policy(name), &pod, Answer::allowed(), 1);
+    let answer = |name| scanned(cluster_policy(name), &pod, GuestVerdict::allowed(), 1);
     let first = admission_patch(&pod, &[answer("a")]);
     let second = admission_patch(&pod, &[answer("b")]);
     let mut value = stored.to_value();
@@ -94,7 +94,7 @@ fn two_replicas_admit_one_object_and_both_entries_stay_11_3() {
 #[test]
 fn nothing_of_an_earlier_verdict_stays_after_an_admission() {
     let pod = pod(0, "1");
-    let warned = Answer::Allowed {
+    let warned = GuestVerdict::Allowed {
         message: "careful".to_owned(),
         mutated: false,
         warnings: vec!["soon gone".to_owned()],
@@ -115,10 +115,10 @@ fn nothing_of_an_earlier_verdict_stays_after_an_admission() {
             .properties
             .contains_key("warnings")
     );
-    let plain = admitted(Answer::allowed());
+    let plain = admitted(GuestVerdict::allowed());
     let after = merged(before.to_value(), &admission_patch(&pod, &plain));
     assert_eq!(after.entries["cpol/p/"], plain[0].entries[0]);
-    let none = admitted(Answer::NotMatched);
+    let none = admitted(GuestVerdict::NotMatched);
     let after = merged(before.to_value(), &admission_patch(&pod, &none));
     assert_eq!(after.entries.len(), 0, "no entry any more");
     assert_eq!(
@@ -134,7 +134,7 @@ fn the_same_verdict_again_writes_nothing() {
     let again = [scanned(
         cluster_policy("p"),
         &pod,
-        Answer::denied("no"),
+        GuestVerdict::denied("no"),
         3600,
     )];
     let next = stored.apply(&pod, "polity", &again, []);
@@ -143,7 +143,7 @@ fn the_same_verdict_again_writes_nothing() {
         cluster_policy("p"),
         "v1",
         &pod,
-        Answer::allowed(),
+        GuestVerdict::allowed(),
         Process::Admission,
         at(7200),
     )];
@@ -166,7 +166,7 @@ fn a_patch_of_the_background_carries_what_it_was_decided_on() {
         0,
     );
     stored.metadata.resource_version = Some("41".to_owned());
-    let gone: PolicyKey = "cpol/q".parse().unwrap();
+    let gone: ReportKey = "cpol/q".parse().unwrap();
     let next = stored.apply(&pod, "polity", &[], [gone]);
     assert_eq!(
         next.write_over(Some(&stored)),
@@ -179,14 +179,14 @@ fn a_patch_of_the_background_carries_what_it_was_decided_on() {
             "spec": {"results": {"cpol/q/": null}}
         }))
     );
-    let both = ["cpol/p", "cpol/q"].map(|key| key.parse::<PolicyKey>().unwrap());
+    let both = ["cpol/p", "cpol/q"].map(|key| key.parse::<ReportKey>().unwrap());
     let next = stored.apply(&pod, "polity", &[], both);
     assert_eq!(next.write_over(Some(&stored)), AuditWrite::Delete);
     assert_eq!(next.write_over(None), AuditWrite::Nothing);
 }
 
 #[test]
-fn a_policy_with_120_characters_has_its_entry_11_3() {
+fn a_policy_with_120_characters_has_its_entry() {
     let long = "p".repeat(120);
     let pod = pod(0, "1");
     let report = report_of(&pod, &[(cluster_policy(&long), true)], 0);
@@ -207,7 +207,7 @@ fn a_policy_with_120_characters_has_its_entry_11_3() {
 }
 
 #[test]
-fn without_an_answer_fresh_entries_stay_and_others_say_so_6_2() {
+fn without_an_evaluation_fresh_entries_stay_and_others_become_errors() {
     let pod = pod(0, "1");
     let evaluator = evaluator(cluster_policy("p"), "v2");
     let asked = |why| {
@@ -245,7 +245,7 @@ fn hostile_reports_are_read_as_far_as_they_can_be() {
     }
 }
 
-fn verdicts() -> impl Strategy<Value = Vec<(PolicyRef, bool)>> {
+fn verdicts() -> impl Strategy<Value = Vec<(ReportingPolicy, bool)>> {
     let verdict = (0_usize..6, any::<bool>());
     proptest::collection::vec(verdict, 0..6).prop_map(|verdicts| {
         verdicts
@@ -264,7 +264,7 @@ proptest! {
         let evaluations: Vec<_> = after
             .iter()
             .map(|(policy, is_allowed)| {
-                let answer = if *is_allowed { Answer::allowed() } else { Answer::denied("no") };
+                let answer = if *is_allowed { GuestVerdict::allowed() } else { GuestVerdict::denied("no") };
                 scanned(policy.clone(), &pod, answer, 60)
             })
             .collect();

@@ -1,11 +1,11 @@
-//! Plans (7.4, 3, 12): what is written, what is kept, what is left alone.
+//! Plans: which reports are written, kept and left alone. See docs/spec/reports.md#7-4.
 
 use std::collections::BTreeSet;
 
 use polity_report::plan::{Layout, MIXED_VERSIONS, Settings, Write};
 use polity_report::policy_set::PolicyMeta;
 use polity_report::public::ReportGroup;
-use polity_report::verdict::{Answer, Mode, Process};
+use polity_report::verdict::{GuestVerdict, Mode, Process};
 use polity_report::{Outcome, Severity};
 
 use crate::world::{Store, at, cluster_policy, evaluation, meta, pass, pod, report_of};
@@ -88,7 +88,7 @@ fn what_did_not_change_keeps_its_time_and_process() {
         cluster_policy("a"),
         "v1",
         &pod(0, "1"),
-        Answer::allowed(),
+        GuestVerdict::allowed(),
         Process::Admission,
         at(500),
     );
@@ -220,7 +220,7 @@ fn a_chunk_of_several_versions_says_so() {
         cluster_policy("a"),
         "v2",
         &pod(0, "1"),
-        Answer::allowed(),
+        GuestVerdict::allowed(),
         Process::Background,
         at(60),
     );

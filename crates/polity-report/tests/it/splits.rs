@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use polity_report::plan::{CHUNKS_ANNOTATION, Settings};
 use polity_report::split::{Chunks, Limits, split};
-use polity_report::verdict::Answer;
+use polity_report::verdict::GuestVerdict;
 use polity_report::{Outcome, PublicEntry, ResourceRef};
 use proptest::prelude::*;
 
@@ -123,12 +123,17 @@ fn chunks_shrink_only_when_there_is_much_room() {
 }
 
 #[test]
-fn five_thousand_long_messages_are_never_too_large_11_3() {
+fn five_thousand_long_messages_are_never_too_large() {
     let long = "x".repeat(3000);
     let reports: Vec<_> = (0..5000)
         .map(|n| {
             let pod = pod(n, "1");
-            let evaluation = scanned(cluster_policy("p"), &pod, Answer::denied(long.clone()), 0);
+            let evaluation = scanned(
+                cluster_policy("p"),
+                &pod,
+                GuestVerdict::denied(long.clone()),
+                0,
+            );
             report_of(&pod, &[], 0).apply(&pod, "polity", &[evaluation], [])
         })
         .collect();

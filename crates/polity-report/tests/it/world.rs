@@ -9,8 +9,8 @@ use polity_report::policy_set::{PolicyMeta, PolicySet};
 use polity_report::public::{PublicReport, ReportGroup};
 use polity_report::read::read_report;
 use polity_report::resource_report::{Evaluated, Evaluation, Resource, ResourceReport};
-use polity_report::verdict::{Answer, Evaluator, Mode, Process, to_entry};
-use polity_report::{PolicyKind, PolicyRef, ResourceRef, Severity};
+use polity_report::verdict::{Evaluator, GuestVerdict, Mode, Process, to_entry};
+use polity_report::{PolicyKind, ReportingKind, ReportingPolicy, ResourceRef, Severity};
 
 pub(crate) const NAMESPACE: &str = "shop";
 
@@ -18,16 +18,17 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_794_700_800 + seconds).unwrap()
 }
 
-pub(crate) fn policy(kind: PolicyKind, name: &str) -> PolicyRef {
+pub(crate) fn policy(kind: impl Into<ReportingKind>, name: &str) -> ReportingPolicy {
+    let kind = kind.into();
     let namespace = kind.is_namespaced().then_some(NAMESPACE);
-    PolicyRef::new(kind, namespace, name).unwrap()
+    ReportingPolicy::new(kind, namespace, name).unwrap()
 }
 
-pub(crate) fn cluster_policy(name: &str) -> PolicyRef {
+pub(crate) fn cluster_policy(name: &str) -> ReportingPolicy {
     policy(PolicyKind::ClusterAdmissionPolicy, name)
 }
 
-pub(crate) fn meta(policy: PolicyRef) -> PolicyMeta {
+pub(crate) fn meta(policy: ReportingPolicy) -> PolicyMeta {
     PolicyMeta {
         policy,
         mode: Mode::Protect,
@@ -39,7 +40,7 @@ pub(crate) fn meta(policy: PolicyRef) -> PolicyMeta {
     }
 }
 
-pub(crate) fn evaluator(policy: PolicyRef, version: &str) -> Evaluator {
+pub(crate) fn evaluator(policy: ReportingPolicy, version: &str) -> Evaluator {
     Evaluator {
         policy,
         uid: "policy-uid".to_owned(),
@@ -64,10 +65,10 @@ pub(crate) fn pod(n: usize, hash: &str) -> Resource {
 }
 
 pub(crate) fn evaluation(
-    policy: PolicyRef,
+    policy: ReportingPolicy,
     version: &str,
     resource: &Resource,
-    answer: Answer,
+    answer: GuestVerdict,
     process: Process,
     now: Timestamp,
 ) -> Evaluation {
@@ -85,9 +86,9 @@ pub(crate) fn evaluation(
 
 /// A background evaluation.
 pub(crate) fn scanned(
-    policy: PolicyRef,
+    policy: ReportingPolicy,
     resource: &Resource,
-    answer: Answer,
+    answer: GuestVerdict,
     seconds: i64,
 ) -> Evaluation {
     evaluation(
@@ -103,16 +104,16 @@ pub(crate) fn scanned(
 /// A report of an object in which these policies said yes or no.
 pub(crate) fn report_of(
     resource: &Resource,
-    verdicts: &[(PolicyRef, bool)],
+    verdicts: &[(ReportingPolicy, bool)],
     seconds: i64,
 ) -> ResourceReport {
     let evaluations: Vec<_> = verdicts
         .iter()
         .map(|(policy, is_allowed)| {
             let answer = if *is_allowed {
-                Answer::allowed()
+                GuestVerdict::allowed()
             } else {
-                Answer::denied("no")
+                GuestVerdict::denied("no")
             };
             scanned(policy.clone(), resource, answer, seconds)
         })

@@ -1,4 +1,4 @@
-//! What a placement's conditions say (6.7), word for word.
+//! The conditions of a Placement with their exact messages. See docs/spec/governance.md#6-7.
 
 use polity_core::placement::{Misconfigured, Placement};
 

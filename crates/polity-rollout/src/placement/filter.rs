@@ -1,4 +1,4 @@
-//! Who qualifies (6.1) and who is tolerated (6.2).
+//! Which clusters match the predicates, and which taints are tolerated. See docs/spec/governance.md#6-1.
 
 use jiff::{SignedDuration, Timestamp};
 use polity_core::ManagedCluster;

@@ -1,4 +1,4 @@
-//! Decision groups (6.4): chosen clusters, divided, numbered, and cut into objects.
+//! Decision groups: divides the selected clusters into numbered groups and PlacementDecisions. See docs/spec/governance.md#6-4.
 
 use std::sync::Arc;
 

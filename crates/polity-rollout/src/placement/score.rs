@@ -1,4 +1,4 @@
-//! Who is better (6.3): each prioritizer gives scores from -100 to 100, and weights add them up.
+//! Scores of clusters: each prioritizer gives scores from -100 to 100, and weights add them up.
 
 use jiff::Timestamp;
 use polity_core::placement::{PlacementKey, Prioritizer, WeightedPrioritizer};

@@ -1,4 +1,4 @@
-//! Spreading over topologies (6.6): clusters are chosen one at a time, each against what was chosen before.
+//! Spreading over topologies: clusters are chosen one at a time, each against what was chosen before.
 //!
 //! Candidates with the same values in every term are alike but for their scores, so only the best of each kind is
 //! looked at; and kinds that differ in the last term alone are alike as long as equally many were chosen of them. What

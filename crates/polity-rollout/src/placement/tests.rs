@@ -1,4 +1,4 @@
-//! Sections 6.1 to 6.7, by section.
+//! Scheduling of placements. See docs/spec/governance.md#6.
 
 mod groups;
 mod scores;
@@ -113,7 +113,7 @@ fn decision(namespace: &str, placement: &str, clusters: &[&str]) -> PlacementDec
 }
 
 #[test]
-fn section_6_1_candidates_are_members_of_bound_sets() {
+fn candidates_are_members_of_bound_sets() {
     let mut all = clusters(&[
         "c1",
         "c2 cluster.open-cluster-management.io/clusterset=edge",
@@ -180,7 +180,7 @@ impl ClusterExpression for Has {
 }
 
 #[test]
-fn section_6_1_predicates() {
+fn predicates_select_by_labels_claims_and_cel() {
     let mut all = clusters(&["c1 env=dev", "c2 env=prod", "c3 env=prod gpu=yes", "c4"]);
     all[3].claims = BTreeMap::from([("region".to_owned(), "eu".to_owned())]);
     let predicate = |label_text: &str, claim_text: &str, expressions: &[&str]| Predicate {
@@ -226,7 +226,7 @@ fn section_6_1_predicates() {
 }
 
 #[test]
-fn section_6_2_taints() {
+fn taints_exclude_clusters_unless_tolerated() {
     let taint = |effect, time_added| Taint {
         key: "k".to_owned(),
         value: "v".to_owned(),
@@ -324,7 +324,7 @@ fn section_6_2_taints() {
 }
 
 #[test]
-fn section_6_7_conditions() {
+fn conditions_report_why_a_placement_is_not_satisfied() {
     let all = || clusters(&["c1 env=dev"]);
     let check = |parts: FleetParts, placement: Placement, expected: (bool, &str, &str)| {
         assert_eq!(satisfied(&run(parts, &placement)), expected);

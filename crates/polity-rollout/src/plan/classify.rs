@@ -1,4 +1,4 @@
-//! What the state of one cluster means at this moment (7.2).
+//! Classifies the state of one cluster at this moment. See docs/spec/governance.md#7-2.
 
 use jiff::Timestamp;
 use polity_core::rollout_strategy::{Pace, RolloutStatus};

@@ -1,4 +1,5 @@
-//! The two ways of going through clusters: one by one (7.3) and group by group (7.4).
+//! The two ways of going through clusters: one by one and group by group. See
+//! docs/spec/governance.md#7-3.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The cases of 7.7, by number.
+//! The cases of docs/spec/governance.md#7-7, by their numbers.
 
 use jiff::{SignedDuration, Timestamp};
 use polity_core::rollout_strategy::{
@@ -82,13 +82,13 @@ const CASES: &[Case] = &[
     (52, "Progressive MC=1 MF=1", TWO, "a1=F@500", "a1:F", "", "", false, 0),
     // Not of 7.7. Several mandatory groups: one in flight elsewhere does not hide that the second of them waits.
     (101, "PerGroup MG=can,#1", THREE, "a1=S@5 a2=S@5 c1=P@5", "c1:P b1:A b2:A", "", "", false, 0),
-    // 7.5: mandatory groups run in the order of their index, not in that of the list.
+    // Mandatory groups run in the order of their index, not in that of the list.
     (102, "PerGroup MG=#1,can", THREE, "", "a1:A a2:A", "", "", false, 0),
-    // 7.5: a name means every index that carries it.
+    // A name refers to every index that carries it.
     (103, "Progressive MC=1 MG=can", "can{a1} can{b1} {c1}", "a1=S@5", "b1:A", "", "", false, 0),
-    // 7.6: a failed cluster in `All` never sets breach.
+    // A failed cluster in `All` never sets breach.
     (104, "All MF=0", TWO, "a1=F@5 a2=T", "a1:F a3:A b1:A b2:A b3:A", "", "", false, 0),
-    // 8.6: who joins a group with too many failures waits.
+    // A cluster that joins a group with too many failures waits.
     (107, "PerGroup", "can{a1 a2 a3} {b1}", "a1=F@5 a2=S@5", "a1:F", "", "", true, 0),
     // Nothing is placed.
     (105, "Progressive MC=1", "{}", "a1=P@5", "", "", "a1:P", false, 0),
@@ -96,7 +96,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn cases_of_7_7() {
+fn cases_of_the_specification() {
     for (number, strategy, groups, existing, to_rollout, timed_out, removed, breach, recheck) in
         CASES
     {

@@ -238,11 +238,11 @@ struct Fields {
     zone_name: Option<String>,
 }
 
-/// Why a piece could not be read.
-enum Trouble {
-    /// It is not there.
+/// Why a field of a time could not be parsed.
+enum FieldError {
+    /// The field is absent.
     Missing,
-    /// It is there and makes no sense.
+    /// The field is present and out of range.
     OutOfRange(&'static str),
 }
 
@@ -296,8 +296,8 @@ pub(crate) fn parse(layout: &str, value: &str, zone: &TimeZone) -> Result<Zoned,
         );
         rest = match read(piece, rest, &mut fields, next_is_fraction) {
             Ok(rest) => rest,
-            Err(Trouble::Missing) => return fail(rest, written),
-            Err(Trouble::OutOfRange(what)) => return range(what),
+            Err(FieldError::Missing) => return fail(rest, written),
+            Err(FieldError::OutOfRange(what)) => return range(what),
         };
         rest_layout = after;
     }
@@ -338,7 +338,7 @@ fn read<'v>(
     value: &'v str,
     fields: &mut Fields,
     next_is_fraction: bool,
-) -> Result<&'v str, Trouble> {
+) -> Result<&'v str, FieldError> {
     let rest = match piece {
         Piece::LongYear => {
             let (year, rest) = exactly(value, 4)?;
@@ -361,7 +361,7 @@ fn read<'v>(
         Piece::ZeroMonth | Piece::Month => {
             let (month, rest) = digits(value, piece == Piece::ZeroMonth)?;
             if !(1..=12).contains(&month) {
-                return Err(Trouble::OutOfRange("month"));
+                return Err(FieldError::OutOfRange("month"));
             }
             fields.month = Some(month);
             rest
@@ -384,7 +384,7 @@ fn read<'v>(
         Piece::Hour24 => {
             let (hour, rest) = digits(value, false)?;
             if hour > 23 {
-                return Err(Trouble::OutOfRange("hour"));
+                return Err(FieldError::OutOfRange("hour"));
             }
             fields.hour = hour;
             rest
@@ -392,7 +392,7 @@ fn read<'v>(
         Piece::ZeroHour12 | Piece::Hour12 => {
             let (hour, rest) = digits(value, piece == Piece::ZeroHour12)?;
             if hour > 12 {
-                return Err(Trouble::OutOfRange("hour"));
+                return Err(FieldError::OutOfRange("hour"));
             }
             fields.hour = hour;
             rest
@@ -400,7 +400,7 @@ fn read<'v>(
         Piece::ZeroMinute | Piece::Minute => {
             let (minute, rest) = digits(value, piece == Piece::ZeroMinute)?;
             if minute > 59 {
-                return Err(Trouble::OutOfRange("minute"));
+                return Err(FieldError::OutOfRange("minute"));
             }
             fields.minute = minute;
             rest
@@ -408,7 +408,7 @@ fn read<'v>(
         Piece::ZeroSecond | Piece::Second => {
             let (second, rest) = digits(value, piece == Piece::ZeroSecond)?;
             if second > 59 {
-                return Err(Trouble::OutOfRange("second"));
+                return Err(FieldError::OutOfRange("second"));
             }
             fields.second = second;
             // A fraction may follow that the layout does not show.
@@ -424,10 +424,10 @@ fn read<'v>(
             }
         }
         Piece::Fraction(_, n_digits) => {
-            let after = value.strip_prefix(['.', ',']).ok_or(Trouble::Missing)?;
-            let fraction = after.get(..n_digits).ok_or(Trouble::Missing)?;
+            let after = value.strip_prefix(['.', ',']).ok_or(FieldError::Missing)?;
+            let fraction = after.get(..n_digits).ok_or(FieldError::Missing)?;
             if !fraction.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(Trouble::Missing);
+                return Err(FieldError::Missing);
             }
             fields.nanosecond = nanoseconds(fraction);
             &after[n_digits..]
@@ -447,7 +447,7 @@ fn read<'v>(
             };
             let afternoon = value.starts_with(halves[1]);
             if !afternoon && !value.starts_with(halves[0]) {
-                return Err(Trouble::Missing);
+                return Err(FieldError::Missing);
             }
             fields.afternoon = Some(afternoon);
             &value[2..]
@@ -455,7 +455,7 @@ fn read<'v>(
         Piece::ZoneName => {
             let n_letters = value.bytes().take_while(u8::is_ascii_uppercase).count();
             if !(3..=5).contains(&n_letters) {
-                return Err(Trouble::Missing);
+                return Err(FieldError::Missing);
             }
             fields.zone_name = Some(value[..n_letters].to_owned());
             &value[n_letters..]
@@ -467,7 +467,7 @@ fn read<'v>(
                 fields.offset = Some(0);
                 return Ok(rest);
             }
-            let (seconds, rest) = read_offset(value, form).ok_or(Trouble::Missing)?;
+            let (seconds, rest) = read_offset(value, form).ok_or(FieldError::Missing)?;
             fields.offset = Some(seconds);
             rest
         }
@@ -480,26 +480,26 @@ fn nanoseconds(digits: &str) -> i32 {
     format!("{digits:0<9}").parse().unwrap_or(0)
 }
 
-fn exactly(value: &str, n_digits: usize) -> Result<(i16, &str), Trouble> {
-    let number = value.get(..n_digits).ok_or(Trouble::Missing)?;
+fn exactly(value: &str, n_digits: usize) -> Result<(i16, &str), FieldError> {
+    let number = value.get(..n_digits).ok_or(FieldError::Missing)?;
     if !number.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Trouble::Missing);
+        return Err(FieldError::Missing);
     }
-    let parsed = number.parse().map_err(|_| Trouble::Missing)?;
+    let parsed = number.parse().map_err(|_| FieldError::Missing)?;
     Ok((parsed, &value[n_digits..]))
 }
 
 /// One or two digits; two when they are fixed.
-fn digits(value: &str, fixed: bool) -> Result<(i8, &str), Trouble> {
+fn digits(value: &str, fixed: bool) -> Result<(i8, &str), FieldError> {
     let n_digits = value.bytes().take(2).take_while(u8::is_ascii_digit).count();
     if n_digits == 0 || (fixed && n_digits < 2) {
-        return Err(Trouble::Missing);
+        return Err(FieldError::Missing);
     }
-    let parsed = value[..n_digits].parse().map_err(|_| Trouble::Missing)?;
+    let parsed = value[..n_digits].parse().map_err(|_| FieldError::Missing)?;
     Ok((parsed, &value[n_digits..]))
 }
 
-fn name<'v>(value: &'v str, names: &[&str], short: bool) -> Result<(i8, &'v str), Trouble> {
+fn name<'v>(value: &'v str, names: &[&str], short: bool) -> Result<(i8, &'v str), FieldError> {
     for (index, name) in names.iter().enumerate() {
         let name = if short { &name[..3] } else { name };
         let Some(start) = value.get(..name.len()) else {
@@ -509,7 +509,7 @@ fn name<'v>(value: &'v str, names: &[&str], short: bool) -> Result<(i8, &'v str)
             return Ok((index as i8, &value[name.len()..]));
         }
     }
-    Err(Trouble::Missing)
+    Err(FieldError::Missing)
 }
 
 fn read_offset<'v>(value: &'v str, form: OffsetForm) -> Option<(i32, &'v str)> {

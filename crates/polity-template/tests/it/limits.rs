@@ -31,7 +31,7 @@ fn check(text: &str, limit: &str) {
     }
 }
 
-/// Section 5.10: output, steps, nested calls.
+/// Output, steps and nested calls are limited.
 #[test]
 fn a_template_cannot_exceed_its_limits() {
     const OUTPUT: &str = "1 MiB of output";

@@ -6,15 +6,15 @@ use anyhow::{Result, ensure};
 pub(crate) use peers::templates::find;
 use serde_json::{Value, json};
 
-/// What Go made of a case.
+/// The output of Go's text/template for a case.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct GoOutput {
     pub(crate) output: String,
     #[serde(default)]
     pub(crate) error: String,
 }
 
-impl Answer {
+impl GoOutput {
     /// The output, or the error.
     pub(crate) fn result(self) -> Result<String, String> {
         if self.error.is_empty() {
@@ -26,9 +26,9 @@ impl Answer {
 }
 
 /// What Go makes of these cases, in their order.
-pub(crate) fn ask(program: &Path, cases: &[Value]) -> Result<Vec<Answer>> {
+pub(crate) fn ask(program: &Path, cases: &[Value]) -> Result<Vec<GoOutput>> {
     let lines = peers::templates::ask(program, &[], serde_json::to_vec(cases)?)?;
-    let answers: Result<Vec<Answer>, _> = lines.lines().map(serde_json::from_str).collect();
+    let answers: Result<Vec<GoOutput>, _> = lines.lines().map(serde_json::from_str).collect();
     let answers = answers?;
     ensure!(
         answers.len() == cases.len(),

@@ -1,4 +1,4 @@
-//! Objects with templates in their strings: sections 5.8, 5.9 and 12.
+//! Objects with templates in their strings. See docs/spec/governance.md#5-8 and docs/spec/governance.md#12.
 
 use std::collections::BTreeMap;
 
@@ -226,7 +226,7 @@ fn autoindent_keeps_what_follows_in_place() {
     );
 }
 
-/// Section 12: the managed context; section 5.8: that of the hub.
+/// The context of templates on the managed cluster and on the hub.
 #[test]
 fn contexts_give_what_they_have_and_nothing_else() {
     assert_eq!(
@@ -261,7 +261,7 @@ fn contexts_give_what_they_have_and_nothing_else() {
     );
 }
 
-/// Section 5.8: what a hub template without a service account may read.
+/// What a hub template without a service account may read.
 #[test]
 fn hub_lookups_stay_in_their_namespace() {
     assert_eq!(
@@ -328,7 +328,7 @@ fn refused_functions_say_why() {
     );
 }
 
-/// Section 5.9: whatever way a secret value is used, it leaves the hub encrypted.
+/// Whatever way a secret value is used, it leaves the hub encrypted.
 #[test]
 fn secret_values_are_encrypted_and_decrypted() {
     let encrypting = Rules {
@@ -388,7 +388,7 @@ fn secret_values_are_encrypted_and_decrypted() {
     assert!(matches!(error, ResolveError::Decrypt(_)), "{error}");
 }
 
-/// Section 5.10: errors about secret data show the action and the place, never the data.
+/// Errors about secret data show the action and the place, never the data.
 #[test]
 fn errors_do_not_show_secret_data() {
     for template in [

@@ -9,6 +9,7 @@ use polity_api::policies::v1::{
     AdmissionPolicyGroupSpec, AdmissionPolicySpec, ClusterAdmissionPolicyGroupSpec,
     ClusterAdmissionPolicySpec, ContextAwareResource, Mode as SpecMode, Module as SpecModule,
 };
+use polity_core::PolicyKind;
 use polity_eval::{
     CapabilitySet, GroupConfig, GuestConfig, Mode, PolicyConfig, ResourceKind, Settings,
     SettingsError, SingleConfig,
@@ -16,7 +17,7 @@ use polity_eval::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::managed::revision::{PolicyKind, Revision};
+use crate::managed::revision::Revision;
 
 /// Why a revision is no policy.
 #[derive(Debug, thiserror::Error)]
@@ -42,13 +43,9 @@ pub(crate) fn config_of(
         resources: None,
     };
     let all = CapabilitySet::all();
-    let PolicyKind {
-        is_namespaced,
-        is_group,
-    } = revision.kind;
-    match (is_namespaced, is_group) {
-        (true, false) => single(&read(spec)?, of_namespace),
-        (false, false) => {
+    match revision.kind {
+        PolicyKind::AdmissionPolicy => single(&read(spec)?, of_namespace),
+        PolicyKind::ClusterAdmissionPolicy => {
             let spec: ClusterAdmissionPolicySpec = read(spec)?;
             let grant = Grant {
                 capabilities: &all,
@@ -56,7 +53,7 @@ pub(crate) fn config_of(
             };
             single(&spec.policy, grant)
         }
-        (true, true) => {
+        PolicyKind::AdmissionPolicyGroup => {
             let spec: AdmissionPolicyGroupSpec = read(spec)?;
             let members = spec
                 .policies
@@ -70,7 +67,7 @@ pub(crate) fn config_of(
                 members,
             ))
         }
-        (false, true) => {
+        PolicyKind::ClusterAdmissionPolicyGroup => {
             let spec: ClusterAdmissionPolicyGroupSpec = read(spec)?;
             let members = spec.policies.iter().map(|(name, member)| {
                 let grant = Grant {

@@ -17,7 +17,7 @@ fn strategy(value: Value) -> Result<RolloutStrategy, String> {
 }
 
 #[test]
-fn strategies_of_3_13() {
+fn rollout_strategies_are_lowered() {
     let all = Ok(RolloutStrategy::All(Pace::default()));
     assert_eq!(strategy(json!({})), all);
     assert_eq!(strategy(json!({"type": ""})), all);
@@ -150,7 +150,7 @@ fn placements_that_make_no_sense() {
 }
 
 #[test]
-fn weights_of_6_3() {
+fn prioritizer_weights_are_lowered() {
     let weights = |policy: Value| {
         let rules = placement(json!({"prioritizerPolicy": policy}))
             .rules
@@ -223,7 +223,7 @@ fn clusters_keep_what_the_scheduler_needs() {
 }
 
 #[test]
-fn decisions_of_7_1() {
+fn decisions_are_lowered_by_group() {
     let lower = |labels: Value| {
         let wire: v1beta1::PlacementDecision = serde_json::from_value(json!({
             "metadata": {"name": "p-decision-1", "namespace": "ns", "labels": labels},

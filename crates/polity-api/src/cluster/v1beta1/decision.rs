@@ -4,7 +4,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Clusters that a placement chose; labels say which placement and which group. It has a status only.
+/// PlacementDecision lists clusters that a Placement selected. Its labels name the Placement and the decision group. It
+/// has only a status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -15,32 +16,32 @@ use serde::{Deserialize, Serialize};
     no_spec,
     status = "PlacementDecisionStatus",
     derive = "PartialEq",
-    doc = "Clusters that a placement chose; labels say which placement and which group."
+    doc = "PlacementDecision lists clusters that a Placement selected. Its labels name the Placement and the decision group."
 )]
 pub struct PlacementDecisionFields {}
 
-/// The choice.
+/// Clusters that a Placement selected.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementDecisionStatus {
-    /// The chosen clusters, at most 100.
+    /// Selected clusters, at most 100.
     #[serde(default)]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub decisions: Vec<ClusterDecision>,
 }
 
-/// One chosen cluster.
+/// A selected cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecision {
-    /// The name of the cluster.
+    /// Name of the cluster.
     pub cluster_name: String,
 
-    /// Why it was chosen; always empty at present.
+    /// Reason for the selection. Always empty at present.
     #[serde(default)]
     pub reason: String,
 
-    /// Its score, where the placement sorts by it.
+    /// Score of the cluster, if the Placement sorts by score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<i32>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::PlacementStatus;
 
-/// Chooses clusters from the sets that are bound to its namespace.
+/// Placement selects clusters from the ManagedClusterSets that are bound to its namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -18,112 +18,113 @@ use super::status::PlacementStatus;
     namespaced,
     status = "PlacementStatus",
     derive = "PartialEq",
-    doc = "Chooses clusters from the sets that are bound to its namespace."
+    doc = "Placement selects clusters from the ManagedClusterSets that are bound to its namespace."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementSpec {
-    /// The sets to choose from; all that are bound to the namespace when absent.
+    /// ManagedClusterSets to select from. Defaults to all that are bound to the namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub cluster_sets: Vec<String>,
 
-    /// How many clusters are wanted, those with the best scores; all that qualify when absent.
+    /// Number of clusters to select; those with the highest scores are selected. Defaults to all matching clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub number_of_clusters: Option<i32>,
 
-    /// A cluster qualifies when one of these holds; all qualify when there is none.
+    /// A cluster matches when at least one predicate matches. If empty, all clusters match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub predicates: Vec<ClusterPredicate>,
 
-    /// What makes one cluster better than another.
+    /// How clusters are scored.
     #[serde(default)]
     pub prioritizer_policy: PrioritizerPolicy,
 
-    /// How clusters are spread over regions, zones and the like.
+    /// How selected clusters are spread over topologies such as regions and zones.
     #[serde(default)]
     pub spread_policy: SpreadPolicy,
 
-    /// Taints in spite of which clusters are chosen. Placements of policies should tolerate
-    /// `cluster.open-cluster-management.io/unreachable` and `cluster.open-cluster-management.io/unavailable`: a
-    /// cluster that goes offline otherwise loses its policies.
+    /// Taints that the Placement tolerates. Placements of policies should tolerate
+    /// `cluster.open-cluster-management.io/unreachable` and `cluster.open-cluster-management.io/unavailable`; otherwise
+    /// policies are removed from a cluster that is offline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub tolerations: Vec<Toleration>,
 
-    /// How the chosen clusters are divided into groups.
+    /// How the selected clusters are divided into groups.
     #[serde(default)]
     pub decision_strategy: DecisionStrategy,
 
-    /// The order of clusters inside the groups: `ClusterName`, or `Score` with the best first.
+    /// Order of clusters inside a group: `ClusterName`, or `Score` for the highest score first.
     #[serde(default)]
     pub sort_by: SortBy,
 
-    /// How often changes of scores alone are published, such as `30s` or `5m`.
+    /// Minimum time between updates that only change scores, such as `30s` or `5m`.
     #[serde(default = "default_score_rate_limit")]
     #[schemars(regex(pattern = "^[0-9]+[hms]$"))]
     pub score_rate_limit: String,
 }
 
-/// Conditions on a cluster that must all hold.
+/// Requirements that a cluster must meet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPredicate {
-    /// The conditions.
+    /// Selectors that must all match.
     #[serde(default)]
     pub required_cluster_selector: ClusterSelector,
 }
 
-/// Conditions on labels, claims and the whole object of a cluster that must all hold.
+/// Selects clusters by labels, claims and CEL expressions. All must match.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
-    /// Labels of the cluster.
+    /// Selects clusters by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     pub label_selector: Option<LabelSelector>,
 
-    /// Claims of the cluster, as if they were labels.
+    /// Selects clusters by claim, as by label.
     #[serde(default)]
     pub claim_selector: ClusterClaimSelector,
 
-    /// Expressions over the whole object, `managedCluster`.
+    /// Selects clusters by CEL expressions over the variable `managedCluster`.
     #[serde(default)]
     pub cel_selector: ClusterCelSelector,
 }
 
-/// Conditions on claims.
+/// Selects clusters by claim.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterClaimSelector {
-    /// Conditions that must all hold.
+    /// Requirements on claims that must all be met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
-/// Conditions in CEL.
+/// Selects clusters by CEL expressions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCelSelector {
-    /// Expressions that must all be true. One that fails on a cluster does not hold there.
+    /// Expressions that must all be true. An expression that fails for a cluster does not match it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub cel_expressions: Vec<String>,
 }
 
-/// What makes one cluster better than another.
+/// How clusters are scored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrioritizerPolicy {
-    /// `Additive`: `Balance` and `Steady` count too unless given otherwise. `Exact`: only what is listed counts.
+    /// `Additive` adds the prioritizers `Balance` and `Steady` to the configured ones. `Exact` uses only the configured
+    /// ones.
     // A text and not an enum: an unknown mode becomes a condition of the placement.
     #[serde(default = "default_mode")]
     #[schemars(schema_with = "prioritizer_mode")]
     pub mode: String,
 
-    /// What counts how much.
+    /// Prioritizers and their weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub configurations: Vec<PrioritizerConfig>,
@@ -138,155 +139,159 @@ impl Default for PrioritizerPolicy {
     }
 }
 
-/// Something that gives scores, and how much they count.
+/// A prioritizer and its weight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrioritizerConfig {
-    /// Where the score comes from.
+    /// Source of the score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_coordinate: Option<ScoreCoordinate>,
 
-    /// How much the score counts, -10 to 10; 0 switches it off.
+    /// Weight of the score, -10 to 10. 0 disables the prioritizer.
     #[serde(default = "default_weight")]
     #[schemars(range(min = -10, max = 10))]
     pub weight: i32,
 }
 
-/// Where a score comes from.
+/// Source of a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScoreCoordinate {
-    /// `BuiltIn` or `AddOn`.
+    /// Type of the source: `BuiltIn` or `AddOn`.
     #[serde(rename = "type", default = "default_coordinate_type")]
     #[schemars(schema_with = "coordinate_type")]
     pub type_: String,
 
-    /// With `BuiltIn`: `Balance`, `Steady`, `ResourceAllocatableCPU`, `ResourceAllocatableMemory` or `Spread`.
+    /// Built-in prioritizer: `Balance`, `Steady`, `ResourceAllocatableCPU`, `ResourceAllocatableMemory` or `Spread`.
+    /// Used with the type `BuiltIn`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub built_in: String,
 
-    /// With `AddOn`: which score of which AddOnPlacementScore.
+    /// Score of an AddOnPlacementScore. Used with the type `AddOn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on: Option<AddOnScore>,
 }
 
-/// A score that an add-on gives.
+/// Reference to a score of an AddOnPlacementScore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnScore {
-    /// The name of the AddOnPlacementScore in the namespace of each cluster.
+    /// Name of the AddOnPlacementScore in the namespace of each cluster.
     pub resource_name: String,
 
-    /// The name of the score in it.
+    /// Name of the score in the AddOnPlacementScore.
     pub score_name: String,
 }
 
-/// How clusters are spread.
+/// How selected clusters are spread over topologies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadPolicy {
-    /// What clusters are spread over, the most important first; later ones divide what earlier ones set apart.
+    /// Spread constraints, the most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub spread_constraints: Vec<SpreadConstraintsTerm>,
 }
 
-/// Clusters are spread over the values of a label or claim.
+/// Spreads clusters over the values of a label or claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadConstraintsTerm {
-    /// The label or claim.
+    /// Label or claim whose values are the topologies.
     pub topology_key: String,
 
     /// Whether `topologyKey` is a label or a claim.
     pub topology_key_type: TopologyKeyType,
 
-    /// How many more clusters one value may have than the least used one.
+    /// Maximum difference between the number of clusters of a topology and the smallest number of any topology.
     #[serde(default = "default_max_skew")]
     #[schemars(range(min = 1))]
     pub max_skew: i32,
 
-    /// What becomes of a cluster that would exceed the skew.
+    /// How a cluster that would exceed the skew is handled: `DoNotSchedule` does not select it, `ScheduleAnyway` lowers
+    /// its score.
     #[serde(default)]
     pub when_unsatisfiable: UnsatisfiableMaxSkewAction,
 }
 
-/// Where the value of a topology key stands.
+/// Whether a topology key is a label or a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TopologyKeyType {
-    /// In a label of the cluster.
+    /// A label of the cluster.
     Label,
-    /// In a claim of the cluster.
+    /// A claim of the cluster.
     Claim,
 }
 
-/// What becomes of a cluster that would exceed the skew.
+/// How a cluster that would exceed the skew is handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UnsatisfiableMaxSkewAction {
-    /// It is not chosen.
+    /// The cluster is not selected.
     DoNotSchedule,
-    /// It has a worse score.
+    /// The cluster has a lower score.
     #[default]
     ScheduleAnyway,
 }
 
-/// Lets clusters be chosen in spite of a taint.
+/// Tolerates a taint of clusters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// The key of the taint; any key when absent, which needs `Exists`.
+    /// Key of the taint. If empty, all keys match; the operator must then be `Exists`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 316))]
     pub key: String,
 
-    /// `Equal`: the value must be the same. `Exists`: any value.
+    /// `Equal` requires the same value; `Exists` matches every value.
     #[serde(default)]
     pub operator: TolerationOperator,
 
-    /// The value of the taint, with `Equal`.
+    /// Value of the taint. Used with `Equal`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
 
-    /// The effect of the taint; any effect when absent.
+    /// Effect of the taint. If not set, all effects match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<crate::cluster::v1::TaintEffect>,
 
-    /// For how many seconds after the taint was set; for ever when absent.
+    /// Seconds after the taint was added during which it is tolerated. Defaults to no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
 
-/// How a toleration looks at the value of a taint.
+/// How a toleration compares the value of a taint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TolerationOperator {
-    /// The value must be the same.
+    /// The value must be equal.
     #[default]
     Equal,
-    /// Any value.
+    /// Every value matches.
     Exists,
 }
 
-/// How chosen clusters are divided.
+/// How selected clusters are divided into groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionStrategy {
-    /// Into which groups.
+    /// Groups of selected clusters.
     #[serde(default)]
     pub group_strategy: GroupStrategy,
 }
 
-/// Groups of chosen clusters.
+/// Groups of selected clusters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupStrategy {
-    /// Named groups, in order; a cluster is in the first that it matches. Those that match none follow, without a name.
+    /// Named groups in order. A cluster belongs to the first group that it matches; clusters that match no group form
+    /// unnamed groups at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub decision_groups: Vec<DecisionGroup>,
 
-    /// The most clusters a group has, as a number or a percentage of the chosen ones; larger groups are cut.
+    /// Maximum number of clusters in a group, as a number or a percentage of the selected clusters. Larger groups are
+    /// split.
     #[serde(default = "default_clusters_per_decision_group")]
     #[schemars(schema_with = "clusters_per_decision_group")]
     pub clusters_per_decision_group: IntOrString,
@@ -301,40 +306,40 @@ impl Default for GroupStrategy {
     }
 }
 
-/// A named group.
+/// A named group of selected clusters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionGroup {
-    /// The name, which rollout strategies refer to.
+    /// Name of the group, as used in rollout strategies.
     #[schemars(regex(pattern = "^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$"))]
     pub group_name: String,
 
-    /// Which of the chosen clusters are in it.
+    /// Selects the clusters of the group.
     #[serde(default)]
     pub group_cluster_selector: GroupClusterSelector,
 }
 
-/// Conditions on labels and claims that must both hold.
+/// Selects clusters by labels and claims. Both must match.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupClusterSelector {
-    /// Labels of the cluster.
+    /// Selects clusters by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     pub label_selector: Option<LabelSelector>,
 
-    /// Claims of the cluster, as if they were labels.
+    /// Selects clusters by claim, as by label.
     #[serde(default)]
     pub claim_selector: ClusterClaimSelector,
 }
 
-/// The order of clusters inside the groups.
+/// Order of clusters inside a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SortBy {
-    /// By name.
+    /// By cluster name.
     #[default]
     ClusterName,
-    /// Best score first.
+    /// By score, the highest first.
     Score,
 }
 

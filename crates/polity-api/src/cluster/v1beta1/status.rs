@@ -6,57 +6,57 @@ use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::vocabulary;
 
-/// What a placement came to.
+/// Observed state of a Placement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStatus {
-    /// How many clusters were chosen.
+    /// Number of selected clusters.
     #[serde(default)]
     pub number_of_selected_clusters: i32,
 
-    /// The groups of the chosen clusters, by index.
+    /// Groups of selected clusters, by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub decision_groups: Vec<DecisionGroupStatus>,
 
-    /// `PlacementSatisfied` and `PlacementMisconfigured`.
+    /// Conditions `PlacementSatisfied` and `PlacementMisconfigured`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
-    /// When scores were last published.
+    /// Time when scores were last updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_score_update_time: Option<Time>,
 }
 
-/// A group of chosen clusters.
+/// A group of selected clusters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionGroupStatus {
-    /// The position of the group, from 0.
+    /// Index of the group, from 0.
     #[serde(default)]
     pub decision_group_index: i32,
 
-    /// The name of the group; empty for the clusters that no named group took.
+    /// Name of the group. Empty for clusters that match no named group.
     #[serde(default)]
     pub decision_group_name: String,
 
-    /// The names of the PlacementDecisions that hold its clusters.
+    /// Names of the PlacementDecisions with the clusters of the group.
     #[serde(default)]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub decisions: Vec<String>,
 
-    /// How many clusters it has.
+    /// Number of clusters in the group.
     #[serde(default)]
     pub cluster_count: i32,
 }
 
 vocabulary! {
-    /// The types of a placement's conditions.
+    /// Condition types of a Placement.
     PlacementConditionType {
-        /// Whether as many clusters were chosen as were asked for.
+        /// Whether as many clusters were selected as requested.
         PlacementSatisfied,
-        /// Whether the placement makes no sense.
+        /// Whether the specification of the Placement is invalid.
         PlacementMisconfigured,
     }
 }
@@ -64,17 +64,17 @@ vocabulary! {
 vocabulary! {
     /// The reasons of `PlacementSatisfied`.
     PlacementSatisfiedReason {
-        /// No set is bound to the namespace of the placement.
+        /// No ManagedClusterSet is bound to the namespace of the Placement.
         NoManagedClusterSetBindings,
-        /// None of the sets that the placement names is bound.
+        /// None of the ManagedClusterSets that the Placement lists is bound to its namespace.
         NoIntersection,
-        /// The sets have no members.
+        /// The bound ManagedClusterSets have no clusters.
         AllManagedClusterSetsEmpty,
-        /// No cluster qualifies.
+        /// No cluster matches the predicates.
         NoManagedClusterMatched,
-        /// Fewer than were asked for, or the placement makes no sense.
+        /// Fewer clusters were selected than requested, or the specification is invalid.
         NotAllDecisionsScheduled,
-        /// As many as were asked for.
+        /// As many clusters were selected as requested.
         AllDecisionsScheduled,
     }
 }
@@ -82,9 +82,9 @@ vocabulary! {
 vocabulary! {
     /// The reasons of `PlacementMisconfigured`.
     PlacementMisconfiguredReason {
-        /// The placement makes no sense; the message says where.
+        /// The specification is invalid; the message names the field.
         Misconfigured,
-        /// All is well.
+        /// The specification is valid.
         Succeedconfigured,
     }
 }

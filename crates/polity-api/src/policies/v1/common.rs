@@ -7,42 +7,42 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The policy server of a policy that names none.
+/// Name of the policy server of a policy that names none.
 pub const DEFAULT_POLICY_SERVER: &str = "default";
 
-/// How long the API server waits for a policy that says nothing about it.
+/// Default of `timeoutSeconds`.
 pub const DEFAULT_TIMEOUT_SECONDS: i32 = 10;
 
-/// What happens to a request that a policy rejects.
+/// How a request that a policy rejects is handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The request is refused.
+    /// The request is denied.
     #[default]
     Protect,
-    /// The request passes; the verdict is only recorded.
+    /// The request is allowed and the verdict is recorded.
     Monitor,
 }
 
-/// What happens to a request when the policy cannot be asked.
+/// How a request is handled when the policy cannot be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailurePolicy {
-    /// The request is refused.
+    /// The request is denied.
     Fail,
-    /// The request passes.
+    /// The request is allowed.
     Ignore,
 }
 
-/// Whether rules match other versions and groups of the same resource too.
+/// Whether rules also match other groups and versions of the same resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MatchPolicy {
-    /// Only what the rules spell out.
+    /// Only the groups and versions that the rules list.
     Exact,
     /// Also requests for the same resource through another group or version.
     Equivalent,
 }
 
-/// When a policy or group is asked, and what its answer is worth.
+/// Which requests a policy or group evaluates, and how its verdict is applied.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Enforcement {
@@ -52,93 +52,93 @@ pub struct Enforcement {
         .message("the policy server cannot be changed: delete the policy and create it again"))]
     pub policy_server: String,
 
-    /// What happens to a request that is rejected: `protect` refuses it, `monitor` lets it pass and records the
-    /// verdict. A policy can be changed from `monitor` to `protect`, not the other way.
+    /// How a request that the policy rejects is handled: `protect` denies the request, `monitor` allows it and records
+    /// the verdict. A policy can be changed from `monitor` to `protect`, but not back.
     #[serde(default)]
     #[x_kube(validation = Rule::new("oldSelf == self || self != 'monitor'")
         .message("a policy cannot go from protect to monitor: delete it and create it again")
         .reason(Reason::FieldValueForbidden))]
     pub mode: Mode,
 
-    /// The operations on resources that this policy is asked about; a request has to match one of them.
+    /// Operations and resources that this policy evaluates. A request is evaluated when it matches at least one rule.
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub rules: Vec<RuleWithOperations>,
 
-    /// Whether the background audit evaluates this policy against the objects that are already there. Set it to
-    /// false if the policy has nothing meaningful to say outside a request.
+    /// Whether the background audit evaluates this policy against existing objects. Set it to false if the policy
+    /// depends on information that only a request has.
     #[serde(default = "default_background_audit")]
     pub background_audit: bool,
 
-    /// What happens to a request when the policy cannot be asked: `Fail` refuses it, `Ignore` lets it pass. `Fail`
-    /// when absent.
+    /// How a request is handled when the policy cannot be evaluated: `Fail` denies the request, `Ignore` allows it.
+    /// Defaults to `Fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
 
-    /// Whether the rules match only what they spell out (`Exact`) or also other groups and versions of the same
-    /// resource (`Equivalent`). `Equivalent` when absent.
+    /// Whether a rule matches only the groups and versions it lists (`Exact`) or also other groups and versions of the
+    /// same resource (`Equivalent`). Defaults to `Equivalent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_policy: Option<MatchPolicy>,
 
-    /// CEL conditions that a request has to meet, all of them, besides the rules and selectors. `object`,
-    /// `oldObject`, `request` and `authorizer` can be used. At most 64.
+    /// CEL expressions that must all be true for a request to be evaluated, in addition to the rules and selectors. The
+    /// variables `object`, `oldObject`, `request` and `authorizer` are available. At most 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub match_conditions: Option<Vec<MatchCondition>>,
 
-    /// Labels that the object or its former version must have. Whoever may set labels can step around a policy with
-    /// such a selector.
+    /// Selects objects by label. A request is evaluated when the new or the old object matches. Users who can set
+    /// labels can bypass a policy with an object selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     pub object_selector: Option<LabelSelector>,
 
-    /// Whether asking the policy changes anything elsewhere, as in a webhook configuration. `None` when absent.
+    /// Whether evaluating the policy has side effects, as in a webhook configuration. Defaults to `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side_effects: Option<String>,
 
-    /// How many seconds the API server waits for the answer, 2 to 30. Then the failure policy decides.
+    /// Time in seconds, 2 to 30, that the API server waits for a verdict before it applies the failure policy.
     #[serde(default = "default_timeout_seconds")]
     #[schemars(range(min = 2, max = 30))]
     pub timeout_seconds: i32,
 }
 
-/// One Wasm module with its settings.
+/// A Wasm module and its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Module {
-    /// Where the Wasm module comes from: `registry://`, `https://`, `http://` or `file://`. Without a scheme it is
-    /// `registry://`.
+    /// Location of the Wasm module: a `registry://`, `https://`, `http://` or `file://` URL. Without a scheme,
+    /// `registry://` is assumed.
     pub module: String,
 
-    /// The settings of the policy: an object of any shape, as the policy defines it.
+    /// Settings of the policy. The fields are defined by the policy itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "free_form")]
     pub settings: Option<Map<String, Value>>,
 
-    /// How many seconds the module may compute for one request, 2 to 30 and not more than `timeoutSeconds`. When
-    /// absent the policy server's own limit holds.
+    /// Time in seconds, 2 to 30 and at most `timeoutSeconds`, that the module may run for one request. Defaults to the
+    /// limit of the policy server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 30))]
     pub timeout_eval_seconds: Option<i32>,
 }
 
-/// What only cluster-wide kinds have.
+/// Fields of cluster-scoped policies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterScope {
-    /// Labels of the namespaces whose objects this policy is asked about. Cluster-scoped objects other than
-    /// namespaces always match. The controller's own namespace is left out unless
+    /// Selects the namespaces, by label, whose objects this policy evaluates. Cluster-scoped objects other than
+    /// namespaces always match. The namespace of the controller is excluded unless
     /// `allowInsideAdmissionControllerNamespace` is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     pub namespace_selector: Option<LabelSelector>,
 
-    /// Whether this policy is also asked about objects in the controller's own namespace. A mistake in such a policy
-    /// can keep the controller and the policy servers from starting.
+    /// Whether this policy also evaluates objects in the namespace of the controller. An error in such a policy can
+    /// prevent the controller and the policy servers from starting.
     #[serde(default)]
     pub allow_inside_admission_controller_namespace: bool,
 
-    /// The former name of `allowInsideAdmissionControllerNamespace`; either may be set.
+    /// Deprecated: use `allowInsideAdmissionControllerNamespace`. Setting either field has the same effect.
     // A field and not a serde alias: the server fills in the default of the new name beside the old one, and an alias
     // that meets both refuses the object as a duplicate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ pub struct ClusterScope {
 }
 
 impl ClusterScope {
-    /// Whether the policy is asked about the controller's own namespace, under either spelling.
+    /// Whether the policy evaluates objects in the namespace of the controller, by either field.
     pub fn allows_inside_own_namespace(&self) -> bool {
         self.allow_inside_admission_controller_namespace
             || self.allow_inside_kubewarden_namespace == Some(true)
@@ -159,10 +159,10 @@ impl ClusterScope {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ContextAwareResource {
-    /// Group and version of the kind, `v1` or `apps/v1`.
+    /// API group and version of the kind, such as `v1` or `apps/v1`.
     pub api_version: String,
 
-    /// The kind, in the singular and with capitals: `Namespace`.
+    /// Kind of the objects, such as `Namespace`.
     pub kind: String,
 }
 

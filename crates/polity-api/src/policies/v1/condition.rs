@@ -9,74 +9,74 @@ use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::vocabulary;
 
-/// One statement about a policy, by one writer about one generation.
+/// An observation about one generation of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyCondition {
-    /// What the statement is about: `Scheduled`, `Initialized`, `Ready`, or one of the older `PolicyActive`,
-    /// `PolicyUniquelyReachable` and `PolicyServerConfigurationUpToDate`.
+    /// Type of the condition: `Scheduled`, `Initialized`, `Ready`, or one of `PolicyActive`, `PolicyUniquelyReachable`
+    /// and `PolicyServerConfigurationUpToDate`, which summarize the others for older tools.
     #[serde(rename = "type")]
     #[schemars(length(max = 316))]
     pub type_: String,
 
-    /// `True`, `False` or `Unknown`.
+    /// Status of the condition: `True`, `False` or `Unknown`.
     pub status: ConditionStatus,
 
-    /// Why, in one word for programs.
+    /// Reason for the status as a CamelCase word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub reason: String,
 
-    /// Why, in a sentence for people.
+    /// Reason for the status as a sentence, with details.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32768))]
     pub message: String,
 
-    /// The generation of the policy that this speaks about.
+    /// Generation of the policy that the condition was observed for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub generation: Option<i64>,
 
-    /// The replica of the policy server that says so; only with `Ready`.
+    /// Ordinal of the policy server replica that reports the condition. Set only for `Ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replica: Option<i32>,
 
-    /// When `status` last changed.
+    /// Time when `status` last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 
-    /// The same as `generation`, for tools that know ordinary conditions.
+    /// Same value as `generation`, for tools that read standard conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
 }
 
-/// The answer of a condition.
+/// Status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
-    /// It is so.
+    /// The condition holds.
     True,
-    /// It is not so.
+    /// The condition does not hold.
     False,
-    /// Nobody can tell at present.
+    /// The status cannot be determined at present.
     Unknown,
 }
 
 vocabulary! {
-    /// What a condition of a policy or revision is about.
+    /// Condition types of policies and policy revisions.
     ConditionType {
-        /// The leading policy server took the generation.
+        /// The leader of the policy server has accepted the generation.
         Scheduled,
-        /// Its modules are pulled, compiled, checked and in the cache.
+        /// The modules of the generation are pulled, verified, compiled and stored in the cache.
         Initialized,
-        /// One replica can serve it.
+        /// One replica of the policy server has loaded the generation.
         Ready,
-        /// A webhook calls some generation of the policy. Scripts wait for this one.
+        /// A webhook calls some generation of the policy. Scripts wait for this condition.
         PolicyActive,
-        /// The newest generation is served by every replica. Scripts wait for this one.
+        /// Every replica serves the newest generation. Scripts wait for this condition.
         PolicyUniquelyReachable,
-        /// The policy server runs the newest generation.
+        /// The policy server serves the newest generation.
         PolicyServerConfigurationUpToDate,
     }
 }
@@ -84,9 +84,9 @@ vocabulary! {
 vocabulary! {
     /// Reasons of [`ConditionType::Scheduled`].
     ScheduledReason {
-        /// True: the leader took it.
+        /// True: the leader of the policy server has accepted the generation.
         PolicyScheduled,
-        /// False: created, not yet taken.
+        /// False: the revision is created and not yet accepted by the policy server.
         WaitingForPolicyServer,
         /// False: the policy names a policy server that does not exist or is being deleted.
         PolicyServerNotFound,
@@ -100,25 +100,26 @@ vocabulary! {
 vocabulary! {
     /// Reasons of [`ConditionType::Initialized`].
     InitializedReason {
-        /// True: everything is in the cache.
+        /// True: all modules are stored in the cache.
         PolicyInitialized,
-        /// False, retried: network, registry, not found or not allowed.
+        /// False, retried: a module could not be pulled because of the network, the registry or missing permissions, or
+        /// because it does not exist.
         PullError,
-        /// False, retried: the disk.
+        /// False, retried: the cache could not be read or written.
         CacheError,
-        /// False, retried rarely: no signature fits.
+        /// False, retried with long delays: the module has no signature that satisfies the verification configuration.
         VerificationError,
-        /// False, final: the metadata of the module cannot be read.
+        /// False, permanent: the metadata of a module cannot be parsed.
         MetadataInvalid,
-        /// False, final: no Wasm, something missing in it, or it does not compile.
+        /// False, permanent: a module is not Wasm, lacks a required export, or does not compile.
         ModuleInvalid,
-        /// False, final: the module asks for a newer policy server.
+        /// False, permanent: a module requires a newer policy server.
         IncompatibleVersion,
-        /// False, final: the policy refuses its settings.
+        /// False, permanent: the policy rejects its settings.
         SettingsInvalid,
-        /// False, final: the expression of the group does not compile.
+        /// False, permanent: the expression of the group does not compile.
         ExpressionInvalid,
-        /// False, final: the module asks for a host capability that names nothing.
+        /// False, permanent: a module requests a host capability that does not exist.
         CapabilityInvalid,
     }
 }
@@ -126,31 +127,31 @@ vocabulary! {
 vocabulary! {
     /// Reasons of [`ConditionType::Ready`].
     ReadyReason {
-        /// True: loaded.
+        /// True: the replica has loaded the generation.
         PolicyReady,
-        /// False: the signature of the cached module does not fit.
+        /// False: the signature of the cached module is not valid.
         SignatureInvalid,
-        /// False: the disk.
+        /// False: the cache could not be read.
         CacheError,
-        /// False: no Wasm, something missing in it, or it does not compile.
+        /// False: a module is not Wasm, lacks a required export, or does not compile.
         ModuleInvalid,
-        /// False: it cannot be instantiated.
+        /// False: a module cannot be instantiated.
         LoadError,
-        /// False: the replica's own pull by digest failed.
+        /// False: the replica could not pull the module by its digest.
         PullError,
-        /// False: no signature fits what the replica pulled itself.
+        /// False: the module that the replica pulled has no signature that satisfies the verification configuration.
         VerificationError,
-        /// Unknown: a new replica has not spoken yet.
+        /// Unknown: a new replica has not reported yet.
         ReplicaPending,
-        /// Unknown: the replica is gone, restarting or not ready.
+        /// Unknown: the replica is deleted, restarting or not ready.
         ReplicaUnreachable,
     }
 }
 
 vocabulary! {
-    /// Reasons of the three older condition types.
+    /// Reasons of `PolicyActive`, `PolicyUniquelyReachable` and `PolicyServerConfigurationUpToDate`.
     LegacyReason {
-        /// Both answers of `PolicyActive`; the message tells them apart.
+        /// Used for both statuses of `PolicyActive`; the message tells them apart.
         PolicyActive,
         /// `PolicyUniquelyReachable` is True.
         LatestReplicaSetIsUniquelyReachable,

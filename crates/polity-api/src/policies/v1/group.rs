@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{ClusterScope, ContextAwareResource, Enforcement, Module};
 use super::status::PolicyStatus;
 
-/// A group of policies for the requests of one namespace.
+/// AdmissionPolicyGroup evaluates several policies together for admission requests in its own namespace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -20,7 +20,7 @@ use super::status::PolicyStatus;
     namespaced,
     status = "PolicyStatus",
     derive = "PartialEq",
-    doc = "A group of policies for the requests of one namespace."
+    doc = "AdmissionPolicyGroup evaluates several policies together for admission requests in its own namespace."
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = member_names())]
@@ -29,21 +29,21 @@ pub struct AdmissionPolicyGroupSpec {
     #[serde(flatten)]
     pub enforcement: Enforcement,
 
-    /// Which verdicts let a request pass: a CEL expression of `&&`, `||`, `!`, `==`, `!=`, `true`, `false` and one
-    /// call per member, as in `signed_by_alice() || (signed_by_bob() && from_our_registry())`.
+    /// CEL expression that is true for requests to allow. It consists of `&&`, `||`, `!`, `==`, `!=`, `true`, `false`
+    /// and one call for each member, such as `signed_by_alice() || (signed_by_bob() && from_our_registry())`.
     pub expression: String,
 
-    /// What the user is told when a request is refused. The verdicts of the members are added to it.
+    /// Message returned to the user when a request is denied. The messages of the members are appended.
     #[schemars(length(min = 1))]
     pub message: String,
 
-    /// The members, by the name that the expression calls them. A name is made of letters, digits and underscores
+    /// Members of the group by the name that the expression calls. A name consists of letters, digits and underscores
     /// and does not start with a digit.
     #[schemars(extend("minProperties" = 1))]
     pub policies: BTreeMap<String, Module>,
 }
 
-/// A group of policies for the requests of the whole cluster.
+/// ClusterAdmissionPolicyGroup evaluates several policies together for admission requests in the whole cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -53,7 +53,7 @@ pub struct AdmissionPolicyGroupSpec {
     shortname = "capg",
     status = "PolicyStatus",
     derive = "PartialEq",
-    doc = "A group of policies for the requests of the whole cluster."
+    doc = "ClusterAdmissionPolicyGroup evaluates several policies together for admission requests in the whole cluster."
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = member_names())]
@@ -65,28 +65,28 @@ pub struct ClusterAdmissionPolicyGroupSpec {
     #[serde(flatten)]
     pub cluster: ClusterScope,
 
-    /// Which verdicts let a request pass: a CEL expression of `&&`, `||`, `!`, `==`, `!=`, `true`, `false` and one
-    /// call per member, as in `signed_by_alice() || (signed_by_bob() && from_our_registry())`.
+    /// CEL expression that is true for requests to allow. It consists of `&&`, `||`, `!`, `==`, `!=`, `true`, `false`
+    /// and one call for each member, such as `signed_by_alice() || (signed_by_bob() && from_our_registry())`.
     pub expression: String,
 
-    /// What the user is told when a request is refused. The verdicts of the members are added to it.
+    /// Message returned to the user when a request is denied. The messages of the members are appended.
     #[schemars(length(min = 1))]
     pub message: String,
 
-    /// The members, by the name that the expression calls them. A name is made of letters, digits and underscores
+    /// Members of the group by the name that the expression calls. A name consists of letters, digits and underscores
     /// and does not start with a digit.
     #[schemars(extend("minProperties" = 1))]
     pub policies: BTreeMap<String, ClusterGroupMember>,
 }
 
-/// A member of a cluster-wide group: a module that may also read from the cluster.
+/// A member of a ClusterAdmissionPolicyGroup: a module that may also read objects from the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterGroupMember {
     #[serde(flatten)]
     pub module: Module,
 
-    /// The kinds of objects that this member may read from the cluster. Nothing else is shown to it.
+    /// Kinds of objects that this member may read from the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub context_aware_resources: Option<Vec<ContextAwareResource>>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{ClusterScope, ContextAwareResource, Enforcement, Module};
 use super::status::PolicyStatus;
 
-/// A policy for the requests of one namespace.
+/// AdmissionPolicy evaluates admission requests for objects in its own namespace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -17,7 +17,7 @@ use super::status::PolicyStatus;
     namespaced,
     status = "PolicyStatus",
     derive = "PartialEq",
-    doc = "A policy for the requests of one namespace."
+    doc = "AdmissionPolicy evaluates admission requests for objects in its own namespace."
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.timeoutEvalSeconds) || self.timeoutEvalSeconds <= self.timeoutSeconds")
@@ -30,15 +30,15 @@ pub struct AdmissionPolicySpec {
     #[serde(flatten)]
     pub enforcement: Enforcement,
 
-    /// Whether the policy may change the objects it is asked about.
+    /// Whether the policy may modify the objects that it evaluates.
     pub mutating: bool,
 
-    /// What the user is told when a request is refused, instead of the policy's own words.
+    /// Message returned to the user when a request is denied. Replaces the message of the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A policy for the requests of the whole cluster.
+/// ClusterAdmissionPolicy evaluates admission requests in the whole cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -48,7 +48,7 @@ pub struct AdmissionPolicySpec {
     shortname = "cap",
     status = "PolicyStatus",
     derive = "PartialEq",
-    doc = "A policy for the requests of the whole cluster."
+    doc = "ClusterAdmissionPolicy evaluates admission requests in the whole cluster."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAdmissionPolicySpec {
@@ -58,7 +58,7 @@ pub struct ClusterAdmissionPolicySpec {
     #[serde(flatten)]
     pub cluster: ClusterScope,
 
-    /// The kinds of objects that the policy may read from the cluster. Nothing else is shown to it.
+    /// Kinds of objects that the policy may read from the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub context_aware_resources: Option<Vec<ContextAwareResource>>,

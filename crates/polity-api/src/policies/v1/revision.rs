@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::condition::PolicyCondition;
 
-/// One generation of a policy, as policy servers load it.
+/// PolicyRevision holds one generation of a policy for the policy servers that load it. It is written by the
+/// controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -19,129 +20,129 @@ use super::condition::PolicyCondition;
     namespaced,
     status = "PolicyRevisionStatus",
     derive = "PartialEq",
-    doc = "One generation of a policy, as policy servers load it. Written by the controller."
+    doc = "PolicyRevision holds one generation of a policy for the policy servers that load it. It is written by the controller."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyRevisionSpec {
-    /// The policy this is a generation of. It cannot be changed.
+    /// Policy that the revision belongs to. It cannot be changed.
     #[x_kube(validation = Rule::new("self == oldSelf").message("objectReference cannot be changed"))]
     pub object_reference: ObjectReference,
 
-    /// `metadata.generation` of the policy when the revision was made. It cannot be changed.
+    /// `metadata.generation` of the policy when the revision was created. It cannot be changed.
     #[schemars(range(min = 1))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("policyGeneration cannot be changed"))]
     pub policy_generation: i64,
 
-    /// Whether policy servers load it. Once false it stays false.
+    /// Whether policy servers load the revision. It cannot be changed from false to true.
     #[x_kube(validation = Rule::new("oldSelf || !self")
         .message("a revision that was disabled cannot be enabled again"))]
     pub enabled: bool,
 
-    /// The policy as it was stored: `spec` holds its whole specification with the defaults filled in.
+    /// The policy as it was stored. `spec` contains its specification with all defaults.
     #[schemars(schema_with = "kept_as_is")]
     pub data: Map<String, Value>,
 }
 
-/// The policy that a revision belongs to.
+/// Policy that a revision belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
-    /// Group and version of the policy.
+    /// API group and version of the policy.
     pub api_version: String,
 
-    /// The kind of the policy.
+    /// Kind of the policy.
     pub kind: String,
 
-    /// The name of the policy.
+    /// Name of the policy.
     pub name: String,
 
-    /// The namespace of the policy, for namespaced kinds.
+    /// Namespace of the policy. Not set for cluster-scoped kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 
-    /// The UID of the policy, so that one created again under the same name does not inherit this revision.
+    /// UID of the policy. A policy that is deleted and created again does not take over this revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
 
-/// How far the policy servers are with a revision.
+/// Progress of the policy server with a revision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyRevisionStatus {
-    /// `Scheduled`, `Initialized`, and `Ready` of each replica.
+    /// Conditions `Scheduled` and `Initialized`, and `Ready` for each replica.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub conditions: Vec<PolicyCondition>,
 
-    /// The generation of this revision that its writers have acted on.
+    /// Generation of this revision that the status was written for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The exact bytes that every replica loads, written together with `Initialized` and never changed after.
+    /// Digests of the modules that every replica loads. Written together with `Initialized` and not changed afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub modules: Vec<ResolvedModule>,
 
-    /// The last attempt to initialise the revision.
+    /// Last attempt to initialize the revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initializer: Option<Initializer>,
 }
 
-/// One module of a revision, pinned.
+/// A module of a revision, identified by its digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedModule {
-    /// The member of the group that it belongs to; absent for a policy.
+    /// Member of the group that the module belongs to. Not set for a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
 
-    /// Where it came from, as the policy spells it.
+    /// Location of the module as given in the policy.
     pub uri: String,
 
-    /// SHA-256 of the Wasm bytes.
+    /// SHA-256 digest of the Wasm module.
     pub digest: String,
 
-    /// The digest of the OCI manifest that was resolved and verified; only for `registry://`.
+    /// Digest of the OCI manifest that was resolved and verified. Set only for `registry://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest_digest: Option<String>,
 
-    /// The number of bytes.
+    /// Size of the Wasm module in bytes.
     #[schemars(range(min = 0))]
     pub size: i64,
 }
 
-/// The last attempts of a policy server to initialise a revision.
+/// Attempts of a policy server to initialize a revision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Initializer {
-    /// The version of the policy server.
+    /// Version of the policy server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
-    /// The hash of its configuration.
+    /// Hash of the configuration of the policy server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_hash: Option<String>,
 
-    /// Compilations begun since the last result; back to 0 with a result.
+    /// Number of compilations started since the last result. Reset to 0 by a result.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub attempts: i32,
 
-    /// The processes that began these compilations. A process that ends in an orderly way removes itself.
+    /// Processes that started these compilations. A process that shuts down normally removes its entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<String>,
 
-    /// How often the policy server crashed while it compiled the module or checked the settings, as of the last
+    /// Number of crashes of the policy server while it compiled the module or validated the settings, as of the last
     /// failure for that reason.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub crashes: i32,
 
-    /// When the last attempt began.
+    /// Time when the last attempt started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt: Option<Time>,
 
-    /// When the next attempt is made, after the policy server crashed too often.
+    /// Time of the next attempt after repeated crashes of the policy server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
 }

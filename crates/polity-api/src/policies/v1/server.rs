@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::vocabulary;
 
-/// A set of replicas that load policies and answer the API server.
+/// PolicyServer runs a set of replicas that load policies and evaluate admission requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policies.kubewarden.io",
@@ -28,7 +28,7 @@ use crate::vocabulary::vocabulary;
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas"
     ),
-    doc = "A set of replicas that load policies and answer the API server."
+    doc = "PolicyServer runs a set of replicas that load policies and evaluate admission requests."
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!(has(self.minAvailable) && has(self.maxUnavailable))")
@@ -38,28 +38,28 @@ use crate::vocabulary::vocabulary;
     .message("readinessProbePort must differ from webhookPort")
     .field_path(".readinessProbePort"))]
 pub struct PolicyServerSpec {
-    /// The container image of the policy server.
+    /// Container image of the policy server.
     pub image: String,
 
-    /// How many replicas run. 0 is allowed: nothing is served, and the failure policy of each policy decides.
+    /// Number of replicas. With 0 replicas no policy is served, and the failure policy of each policy applies.
     #[schemars(range(min = 0))]
     pub replicas: i32,
 
-    /// How many replicas must stay during an eviction, as a number or a percentage. Not together with
+    /// Number or percentage of replicas that must remain available during an eviction. Cannot be set together with
     /// `maxUnavailable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_available: Option<IntOrString>,
 
-    /// How many replicas may be missing during an eviction, as a number or a percentage. Not together with
+    /// Number or percentage of replicas that may be unavailable during an eviction. Cannot be set together with
     /// `minAvailable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
 
-    /// Annotations for the workload and its pods. One that is removed here is removed there.
+    /// Annotations added to the workload and its pods. An annotation removed here is removed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
 
-    /// Labels for the workload and its pods. One that is removed here is removed there.
+    /// Labels added to the workload and its pods. A label removed here is removed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
 
@@ -68,84 +68,84 @@ pub struct PolicyServerSpec {
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub env: Option<Vec<EnvVar>>,
 
-    /// The service account of the pods. When absent, the controller makes one for this server alone. Servers that name
-    /// the same account share its rights: each can take the Lease of the others.
+    /// ServiceAccount of the pods. If not set, the controller creates one for this server. Servers that share a
+    /// ServiceAccount share its permissions: each of them can acquire the Lease of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
 
-    /// A Secret of type `kubernetes.io/dockerconfigjson` in the controller's namespace, for pulling the image and
-    /// the policies.
+    /// Secret of type `kubernetes.io/dockerconfigjson` in the namespace of the controller, used to pull the image and
+    /// the modules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_secret: Option<String>,
 
-    /// Hosts, as `host` or `host:port`, that policies may be pulled from without a verified certificate or over
-    /// plain HTTP.
+    /// Hosts, as `host` or `host:port`, from which modules may be pulled over plain HTTP or without verifying the
+    /// certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub insecure_sources: Option<Vec<String>>,
 
-    /// The PEM certificates of the authorities to trust for a host, by `host` or `host:port`.
+    /// PEM-encoded certificates of the authorities to trust for a host, by `host` or `host:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_authorities: Option<BTreeMap<String, Vec<String>>>,
 
-    /// A ConfigMap in the controller's namespace whose key `verification-config` says which signatures policies must
-    /// have.
+    /// ConfigMap in the namespace of the controller whose key `verification-config` contains the signatures that
+    /// modules must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification_config: Option<String>,
 
-    /// A ConfigMap in the controller's namespace whose key `sigstore-trust-config` holds a Sigstore client trust
+    /// ConfigMap in the namespace of the controller whose key `sigstore-trust-config` contains a Sigstore client trust
     /// configuration in JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sigstore_trust_config: Option<String>,
 
-    /// The security contexts of the container and the pod, instead of the defaults.
+    /// Security contexts of the container and the pod. Replaces the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_contexts: Option<SecurityContexts>,
 
-    /// Where the pods may be placed.
+    /// Scheduling constraints of the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
 
-    /// The taints that the pods tolerate.
+    /// Taints that the pods tolerate.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub tolerations: Option<Vec<Toleration>>,
 
-    /// The priority class of the pods.
+    /// Name of the PriorityClass of the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
 
-    /// The most of each resource that a replica may use.
+    /// Maximum amount of each resource that a replica may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, Quantity>>,
 
-    /// The amount of each resource that a replica is promised; not more than its limit.
+    /// Amount of each resource that is reserved for a replica. Must not exceed the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<BTreeMap<String, Quantity>>,
 
-    /// The host capabilities that namespaced policies may use, as patterns. When absent, all; when empty, none.
+    /// Patterns of the host capabilities that namespaced policies may use. If not set, all are allowed; if empty, none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub namespaced_policies_capabilities: Option<Vec<String>>,
 
-    /// The port of the container that the API server calls.
+    /// Container port that receives admission requests.
     #[serde(default = "default_webhook_port")]
     pub webhook_port: i32,
 
-    /// The port of the container that answers readiness probes; not the same as `webhookPort`.
+    /// Container port that answers readiness probes. Must differ from `webhookPort`.
     #[serde(default = "default_readiness_probe_port")]
     pub readiness_probe_port: i32,
 
-    /// The port of the Service that serves metrics. When absent, the controller's setting.
+    /// Service port that serves metrics. Defaults to the setting of the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_port: Option<i32>,
 
-    /// Where compiled modules are kept for all replicas.
+    /// Volume in which replicas share compiled modules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<ModuleCache>,
 
-    /// How many generations of each policy are kept for a rollback, besides those in use. When absent, the
-    /// controller's setting.
+    /// Number of generations of each policy to keep for a rollback, in addition to the generations in use. Defaults to
+    /// the setting of the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub revision_history_limit: Option<i32>,
@@ -155,16 +155,16 @@ pub struct PolicyServerSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityContexts {
-    /// For the container of the policy server. Containers that others add are left alone.
+    /// Security context of the policy server container. Containers added by other tools are not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<SecurityContext>,
 
-    /// For the pod.
+    /// Security context of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodSecurityContext>,
 }
 
-/// The volume that replicas share for compiled modules.
+/// Volume in which replicas share compiled modules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -175,76 +175,76 @@ pub struct SecurityContexts {
     .message("ephemeral excludes all other fields of the cache")
     .field_path(".ephemeral"))]
 pub struct ModuleCache {
-    /// The storage class of the claim. When absent, the default class of the cluster.
+    /// StorageClass of the PersistentVolumeClaim. Defaults to the default StorageClass of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<String>,
 
-    /// The size of the claim, 5Gi when absent.
+    /// Size of the PersistentVolumeClaim. Defaults to 5Gi.
     // No default in the schema: it would be filled in beside existingClaim, which excludes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Quantity>,
 
-    /// A claim that exists already. Excludes all other fields.
+    /// Name of an existing PersistentVolumeClaim. Cannot be combined with other fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing_claim: Option<String>,
 
-    /// Give every replica a volume of its own that ends with it. Excludes all other fields.
+    /// Whether every replica has a volume of its own that is deleted with it. Cannot be combined with other fields.
     #[serde(default)]
     pub ephemeral: bool,
 }
 
-/// The observed state of a policy server.
+/// Observed state of a policy server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyServerStatus {
-    /// Whether each of its objects is up to date.
+    /// One condition for each object that the controller manages for the policy server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
-    /// The replicas that exist.
+    /// Number of existing replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// The replicas that take requests.
+    /// Number of replicas that are ready to receive requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
 
-    /// Ready and wanted replicas, as `1/2`.
+    /// Ready and desired replicas, such as `1/2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
 
-    /// The policies that this server serves. They are no longer enforced once it is deleted.
+    /// Number of policies that this policy server serves. They are not enforced after the policy server is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<i32>,
 }
 
 vocabulary! {
-    /// The condition types of a policy server.
+    /// Condition types of a policy server. Each reports whether an object of the policy server is up to date.
     PolicyServerConditionType {
-        /// The Secret with its serving certificate.
+        /// Secret with the serving certificate.
         CertSecretReconciled,
-        /// The Secret with the certificate of our authority.
+        /// Secret with the certificate authority.
         CARootSecretReconciled,
-        /// Its ConfigMap.
+        /// ConfigMap with the configuration of the policy server.
         ConfigMapReconciled,
-        /// Its workload; the name that scripts know.
+        /// Workload of the policy server, under the name that scripts wait for.
         DeploymentReconciled,
-        /// Its workload.
+        /// StatefulSet of the policy server.
         StatefulSetReconciled,
-        /// Its Service.
+        /// Service that the webhooks call.
         ServiceReconciled,
-        /// Its PodDisruptionBudget.
+        /// PodDisruptionBudget of the policy server.
         PodDisruptionBudgetReconciled,
-        /// While it is deleted: the webhooks of its policies are gone.
+        /// During deletion: the webhooks of all its policies are deleted.
         PolicyWebhooksCleanedUp,
-        /// The volume of its cache.
+        /// PersistentVolumeClaim of the module cache.
         CacheReconciled,
     }
 }
 
 vocabulary! {
-    /// Reasons of every condition of a policy server.
+    /// Reasons of the conditions of a policy server.
     PolicyServerReason {
         /// The object is up to date.
         ReconciliationSucceeded,

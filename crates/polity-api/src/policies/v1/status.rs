@@ -9,55 +9,58 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::PolicyCondition;
 
-/// The observed state of a policy.
+/// Observed state of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStatus {
-    /// Whether any generation is served: `unscheduled` (it names no policy server), `scheduled` (its policy server does
-    /// not exist), `pending` (none is served yet) or `active` (one is served; `phase` tells about the newest one).
+    /// Whether any generation is served: `unscheduled` (the policy names no policy server), `scheduled` (its policy
+    /// server does not exist), `pending` (no generation is served yet) or `active` (a generation is served; see `phase`
+    /// for the newest one).
     pub policy_status: PolicyState,
 
-    /// The mode of the generation that is served: `protect`, `monitor`, or `unknown` while none is.
+    /// Mode of the generation that is served: `protect` or `monitor`. `unknown` if no generation is served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ObservedMode>,
 
-    /// The conditions: by generation, then `Scheduled`, `Initialized` and `Ready` of each replica, then the condition
-    /// types of older releases.
+    /// Conditions ordered by generation: `Scheduled`, `Initialized` and `Ready` for each replica, followed by the
+    /// summary conditions of older releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub conditions: Vec<PolicyCondition>,
 
-    /// The state of the newest generation: `Pending` (no generation is served), `Updating` (an older one is served
-    /// meanwhile), `Active` or `Failed` (an older one may be served: then `policyStatus` is `active`).
+    /// State of the newest generation: `Pending` (no generation is served), `Updating` (an older generation is served
+    /// until this one is ready), `Active`, or `Failed` (an older generation may still be served; `policyStatus` is then
+    /// `active`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
 
-    /// The newest generation that the controller has acted on.
+    /// Newest generation that the controller has processed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The generation that is served, if any. `kubectl wait --for=jsonpath='{.status.servingGeneration}'=3` waits
-    /// for a change to take effect.
+    /// Generation that is served. To wait until a change takes effect, use `kubectl wait
+    /// --for=jsonpath='{.status.servingGeneration}'=3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving_generation: Option<i64>,
 
-    /// One sentence: the reason of this phase, the generation that is served, and the replicas that are awaited.
+    /// Summary of the state: the reason for the phase, the generation that is served, and the replicas that are not
+    /// ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// The generations that the policy can be rolled back to, newest first.
+    /// Generations that the policy can be rolled back to, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub history: Vec<HistoryEntry>,
 }
 
-/// Whether any generation of a policy is served, as older releases spell it.
+/// Whether any generation of a policy is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyState {
-    /// It names no policy server.
+    /// The policy names no policy server.
     Unscheduled,
-    /// Its policy server does not exist.
+    /// The policy server of the policy does not exist.
     Scheduled,
     /// No generation is served yet.
     Pending,
@@ -65,61 +68,61 @@ pub enum PolicyState {
     Active,
 }
 
-/// The mode in which a policy is served.
+/// Mode in which a policy is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ObservedMode {
-    /// Rejected requests are refused.
+    /// Rejected requests are denied.
     Protect,
-    /// Rejected requests pass.
+    /// Rejected requests are allowed.
     Monitor,
-    /// Nothing is served.
+    /// No generation is served.
     Unknown,
 }
 
-/// The state of the newest generation of a policy.
+/// State of the newest generation of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// It is being loaded, and no generation is served.
+    /// The generation is being loaded and no generation is served.
     Pending,
-    /// It is being loaded, and an older generation is served.
+    /// The generation is being loaded while an older generation is served.
     Updating,
-    /// It is served.
+    /// The generation is served.
     Active,
-    /// It cannot be served; an older generation that was served still is.
+    /// The generation cannot be served. An older generation that was served is still served.
     Failed,
 }
 
-/// One earlier generation of a policy.
+/// An earlier generation of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
-    /// The generation, as `kubewarden.io/rollback-to-generation` wants it.
+    /// Generation number, as used in the annotation `kubewarden.io/rollback-to-generation`.
     pub generation: i64,
 
-    /// The module it ran; absent for groups.
+    /// Module of the generation. Not set for groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
 
-    /// The modules it ran, by member; only for groups.
+    /// Modules of the generation by member. Set only for groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<BTreeMap<String, String>>,
 
-    /// When this generation was written.
+    /// Time when the generation was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
 
-    /// The outcome: `Active`, `Failed` or `Superseded`.
+    /// Outcome of the generation: `Active`, `Failed` or `Superseded`.
     pub result: HistoryResult,
 }
 
-/// The outcome of an earlier generation.
+/// Outcome of an earlier generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HistoryResult {
-    /// It was served.
+    /// The generation was served.
     Active,
-    /// It could not be served.
+    /// The generation could not be served.
     Failed,
-    /// A newer one came before it was served.
+    /// A newer generation replaced it before it was served.
     Superseded,
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::policy::names;
 
-/// Joins the clusters of one placement to policies and policy sets of the same namespace.
+/// PlacementBinding assigns the clusters of a placement to policies and policy sets in the same namespace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementBinding {
@@ -30,36 +30,37 @@ pub struct PlacementBinding {
     pub fields: PlacementBindingFields,
 }
 
-/// What stands in a binding besides its metadata.
+/// Fields of a PlacementBinding besides its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementBindingFields {
-    /// Where the clusters come from.
+    /// Placement or PlacementRule that selects the clusters.
     pub placement_ref: PlacementSubject,
 
-    /// The policies and policy sets that go there.
+    /// Policies and policy sets to place on the clusters.
     #[schemars(length(min = 1))]
     pub subjects: Vec<Subject>,
 
-    /// What is different for the clusters of this binding.
+    /// Settings of the policies that are overridden on the clusters of this binding.
     #[serde(default, skip_serializing_if = "BindingOverrides::is_empty")]
     pub binding_overrides: BindingOverrides,
 
-    /// `restricted`: the overrides hold for those clusters that another binding places; none is added.
+    /// `restricted` applies the overrides only to clusters on which another binding places the policy; no cluster is
+    /// added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_filter: Option<SubFilter>,
 
-    /// No longer used; kept so that old objects stay as they are.
+    /// Deprecated. Preserved in existing objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::common::any_object")]
     pub status: Option<Map<String, Value>>,
 }
 
-/// A Placement or a PlacementRule of the same namespace.
+/// Reference to a Placement or PlacementRule in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementSubject {
-    /// `cluster.open-cluster-management.io`, or `apps.open-cluster-management.io` for a PlacementRule.
+    /// `cluster.open-cluster-management.io` for a Placement, `apps.open-cluster-management.io` for a PlacementRule.
     #[schemars(length(min = 1))]
     pub api_group: String,
 
@@ -67,12 +68,12 @@ pub struct PlacementSubject {
     #[schemars(length(min = 1))]
     pub kind: String,
 
-    /// Its name.
+    /// Name of the Placement or PlacementRule.
     #[schemars(length(min = 1))]
     pub name: String,
 }
 
-/// A policy or a policy set of the same namespace.
+/// Reference to a Policy or PolicySet in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
@@ -84,16 +85,16 @@ pub struct Subject {
     #[schemars(length(min = 1))]
     pub kind: String,
 
-    /// Its name.
+    /// Name of the Policy or PolicySet.
     #[schemars(length(min = 1))]
     pub name: String,
 }
 
-/// What is different for the clusters of a binding.
+/// Settings of policies that a binding overrides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BindingOverrides {
-    /// `enforce`: the policy enforces here whatever its own action is.
+    /// `enforce` makes the policy enforce on these clusters regardless of its own `remediationAction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation_action: Option<OverrideAction>,
 }
@@ -104,7 +105,7 @@ impl BindingOverrides {
     }
 }
 
-/// The action that an override may set.
+/// Remediation action that a binding can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OverrideAction {
     Enforce,
@@ -112,11 +113,11 @@ pub enum OverrideAction {
     EnforceLowercase,
 }
 
-/// Which clusters of the placement a binding is about.
+/// Which clusters of the placement a binding applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SubFilter {
-    /// Only those that another binding places.
+    /// Only clusters on which another binding places the policy.
     Restricted,
 }
 

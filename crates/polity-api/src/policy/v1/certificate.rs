@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{HistoryMessage, NamespaceSelector, RemediationAction, Severity};
 
-/// Certificates in secrets that must not run out.
+/// CertificatePolicy reports certificates in Secrets that expire soon or violate the rules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "policy.open-cluster-management.io",
@@ -18,47 +18,47 @@ use super::common::{HistoryMessage, NamespaceSelector, RemediationAction, Severi
     namespaced,
     status = "CertificatePolicyStatus",
     derive = "PartialEq",
-    doc = "Certificates in secrets that must not run out."
+    doc = "CertificatePolicy reports certificates in Secrets that expire soon or violate the rules."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct CertificatePolicySpec {
-    /// Only `inform` has an effect; certificates cannot be mended.
+    /// Only `inform` has an effect; certificates cannot be corrected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation_action: Option<RemediationAction>,
 
-    /// How bad a violation is, for people.
+    /// Severity of a violation. Informational.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
 
-    /// The namespaces whose secrets are looked at.
+    /// Namespaces whose Secrets are evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<NamespaceSelector>,
 
-    /// Labels that the secrets must have.
+    /// Labels that the Secrets must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub label_selector: BTreeMap<String, String>,
 
-    /// How long a certificate must still be valid.
+    /// Minimum remaining validity of a certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_duration: Option<String>,
 
-    /// How long a certificate may be valid at most.
+    /// Maximum validity of a certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum_duration: Option<String>,
 
-    /// How long the certificate of an authority must still be valid.
+    /// Minimum remaining validity of a CA certificate.
     #[serde(rename = "minimumCADuration", skip_serializing_if = "Option::is_none")]
     pub minimum_ca_duration: Option<String>,
 
-    /// How long the certificate of an authority may be valid at most.
+    /// Maximum validity of a CA certificate.
     #[serde(rename = "maximumCADuration", skip_serializing_if = "Option::is_none")]
     pub maximum_ca_duration: Option<String>,
 
-    /// A pattern that every name of the certificate must match.
+    /// Regular expression that every subject alternative name must match.
     #[serde(rename = "allowedSANPattern", skip_serializing_if = "Option::is_none")]
     pub allowed_san_pattern: Option<String>,
 
-    /// A pattern that no name of the certificate may match.
+    /// Regular expression that no subject alternative name may match.
     #[serde(
         rename = "disallowedSANPattern",
         skip_serializing_if = "Option::is_none"
@@ -66,64 +66,64 @@ pub struct CertificatePolicySpec {
     pub disallowed_san_pattern: Option<String>,
 }
 
-/// What became of a CertificatePolicy.
+/// Observed state of a CertificatePolicy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CertificatePolicyStatus {
-    /// `Compliant` or `NonCompliant`; absent while it is not known.
+    /// Compliance state: `Compliant` or `NonCompliant`. Not set while the state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// What was found, by namespace.
+    /// Results by namespace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub compliancy_details: BTreeMap<String, NamespaceCompliance>,
 
-    /// What was reported, newest first, at most 10.
+    /// Most recent compliance messages, newest first, at most 10.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryMessage>,
 }
 
-/// What was found in one namespace.
+/// Result in one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceCompliance {
-    /// How many certificates do not comply.
+    /// Number of noncompliant certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub non_compliant_certificates: Option<i64>,
 
-    /// Which ones.
+    /// Noncompliant certificates by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub non_compliant_certificates_list: BTreeMap<String, CertificateSummary>,
 
-    /// In a sentence.
+    /// Summary of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A certificate that does not comply.
+/// A noncompliant certificate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CertificateSummary {
-    /// The secret that holds it.
+    /// Name of the Secret that contains the certificate.
     pub secret_name: String,
 
-    /// When it runs out.
+    /// Expiration time of the certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiration: Option<String>,
 
-    /// How long that is from now, in nanoseconds.
+    /// Remaining validity in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<i64>,
 
-    /// Whether it is the certificate of an authority.
+    /// Whether it is a CA certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<bool>,
 
-    /// How long it is valid in all, in nanoseconds.
+    /// Total validity in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<i64>,
 
-    /// Its names.
+    /// Subject alternative names of the certificate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sans: Vec<String>,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What happens about what does not comply. Both spellings are in use; a copy keeps the one it found.
+/// Whether violations are only reported or also corrected. Both spellings are accepted and preserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RemediationAction {
     Inform,
@@ -26,7 +26,7 @@ impl RemediationAction {
     }
 }
 
-/// How bad a violation is, for people.
+/// Severity of a violation. Informational.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Severity {
     #[serde(rename = "low")]
@@ -43,15 +43,15 @@ pub enum Severity {
     Critical,
 }
 
-/// Namespaces by name and by label; both must hold.
+/// Selects namespaces by name and label. Both must match.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceSelector {
-    /// Patterns of names to take: `*`, `?` and `[...]`, matched against the whole name.
+    /// Patterns of namespace names to select, with the wildcards `*`, `?` and `[...]`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
 
-    /// Patterns of names to leave out.
+    /// Patterns of namespace names to exclude. Takes precedence over `include`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
 
@@ -59,20 +59,20 @@ pub struct NamespaceSelector {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
 
-    /// Conditions on the labels of the namespace.
+    /// Label selector requirements that the namespace must meet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
-/// Something that was reported at some time.
+/// A compliance message with its time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HistoryMessage {
-    /// When, with microseconds.
+    /// Time of the message, in microseconds precision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_timestamp: Option<String>,
 
-    /// What was said.
+    /// Compliance state and details.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

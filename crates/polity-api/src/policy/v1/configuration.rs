@@ -1,14 +1,22 @@
 //! ConfigurationPolicy: objects that a cluster must have, or must not.
+//!
+//! Words such as `enforce` and `musthave` are plain strings here, closed by the schema, so that a policy with several
+//! mistakes decodes and all of them are reported at once. `polity-comply` parses the words, in any case of their
+//! letters.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::common::{HistoryMessage, NamespaceSelector, RemediationAction, Severity, any_object};
+use super::common::{HistoryMessage, Severity, any_object};
+use crate::decode::null_as_default;
+use crate::vocabulary::one_of;
 
-/// Objects that a cluster must have, or must not.
+/// ConfigurationPolicy lists objects that a cluster must have or must not have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policy.open-cluster-management.io",
@@ -18,35 +26,39 @@ use super::common::{HistoryMessage, NamespaceSelector, RemediationAction, Severi
     namespaced,
     status = "ConfigurationPolicyStatus",
     derive = "PartialEq",
-    doc = "Objects that a cluster must have, or must not."
+    doc = "ConfigurationPolicy lists objects that a cluster must have or must not have."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationPolicySpec {
-    /// What happens about what does not comply: `inform` reports, `enforce` mends.
-    #[serde(default = "inform")]
-    pub remediation_action: RemediationAction,
+    /// Whether violations are only reported (`inform`) or also corrected (`enforce`).
+    #[serde(default = "inform", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "remediation_action")]
+    pub remediation_action: String,
 
-    /// How bad a violation is, for people.
+    /// Severity of a violation. Informational.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub severity: Option<Severity>,
+    #[schemars(schema_with = "severity")]
+    pub severity: Option<String>,
 
-    /// The namespaces for objects whose definition names none.
+    /// Namespaces in which objects are evaluated whose definition has no namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<NamespaceTarget>,
 
-    /// When the policy is looked at again.
+    /// How often the policy is evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation_interval: Option<EvaluationInterval>,
 
-    /// What happens to objects when the policy goes or no longer lists them.
-    #[serde(default)]
-    pub prune_object_behavior: PruneObjectBehavior,
+    /// Which objects are deleted when the policy is deleted or no longer lists them: `DeleteAll` deletes all of them,
+    /// `DeleteIfCreated` those that the policy created, `None` no object.
+    #[serde(default = "none", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "prune_object_behavior")]
+    pub prune_object_behavior: String,
 
-    /// What is reported instead of the usual message.
+    /// Templates of the compliance messages. Replace the default messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_message: Option<CustomMessage>,
 
-    /// The objects, one by one. Either this or `object-templates-raw`.
+    /// Objects to evaluate. Exactly one of `object-templates` and `object-templates-raw` must be set.
     #[serde(
         rename = "object-templates",
         default,
@@ -54,7 +66,8 @@ pub struct ConfigurationPolicySpec {
     )]
     pub object_templates: Option<Vec<ObjectTemplate>>,
 
-    /// A template whose result is a list of object templates in YAML.
+    /// Go template that renders a YAML list of object templates. Exactly one of `object-templates` and
+    /// `object-templates-raw` must be set.
     #[serde(
         rename = "object-templates-raw",
         default,
@@ -63,36 +76,63 @@ pub struct ConfigurationPolicySpec {
     pub object_templates_raw: Option<String>,
 }
 
-/// Namespaces by name and label.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Selects namespaces by name and label. Both must match.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceTarget {
-    #[serde(flatten)]
-    pub selector: NamespaceSelector,
+    /// Patterns of namespace names to select, with the wildcards `*`, `?` and `[...]`.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub include: Vec<String>,
 
-    /// Whether namespaces that are being deleted count. `Default` leaves it to the controller, which counts them.
-    pub terminating_inclusion: TerminatingInclusion,
+    /// Patterns of namespace names to exclude. Takes precedence over `include`.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub exclude: Vec<String>,
+
+    /// Labels that the namespace must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub match_labels: Option<BTreeMap<String, String>>,
+
+    /// Label selector requirements that the namespace must meet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub match_expressions: Option<Vec<LabelSelectorRequirement>>,
+
+    /// Whether namespaces that are being deleted are selected: `IfMatch` selects them like other namespaces, `Never`
+    /// excludes them, `Default` uses the setting of the controller.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "terminating_inclusion")]
+    pub terminating_inclusion: String,
 }
 
-/// Whether namespaces that are being deleted count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum TerminatingInclusion {
-    IfMatch,
-    Never,
-    #[default]
-    Default,
+impl Default for NamespaceTarget {
+    fn default() -> Self {
+        Self {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            match_labels: None,
+            match_expressions: None,
+            terminating_inclusion: "Default".to_owned(),
+        }
+    }
 }
 
-/// When a policy is looked at again: a duration, `watch` or `never`.
+/// How often a policy is evaluated: a duration, `watch` or `never`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EvaluationInterval {
-    /// After it was found compliant. `watch` when absent.
+    /// Time until the next evaluation after the policy was compliant: a duration such as `10m`, `watch` to evaluate
+    /// when an object changes, or `never`. Defaults to `watch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = EVALUATION_INTERVAL))]
     pub compliant: Option<String>,
 
-    /// After it was found noncompliant. `watch` when absent.
+    /// Time until the next evaluation after the policy was noncompliant: a duration such as `10m`, `watch` to evaluate
+    /// when an object changes, or `never`. Defaults to `watch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = EVALUATION_INTERVAL))]
     pub noncompliant: Option<String>,
@@ -101,217 +141,197 @@ pub struct EvaluationInterval {
 const EVALUATION_INTERVAL: &str =
     r"^(?:(?:(?:[0-9]+(?:.[0-9])?)(?:h|m|s|(?:ms)|(?:us)|(?:ns)))|never|watch)+$";
 
-/// What happens to objects when the policy goes or no longer lists them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum PruneObjectBehavior {
-    DeleteAll,
-    DeleteIfCreated,
-    #[default]
-    None,
-}
-
-/// Templates for what is reported.
+/// Go templates of compliance messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CustomMessage {
-    /// When compliant.
+    /// Template of the message when the policy is compliant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// When noncompliant.
+    /// Template of the message when the policy is noncompliant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noncompliant: Option<String>,
 }
 
-/// One object, or all objects that look like it.
+/// An object, or all objects of a kind, with the required state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectTemplate {
-    /// Whether the object must be there with at least, with exactly, or must not be there.
-    pub compliance_type: ComplianceType,
+    /// Required state of the object: `musthave` (it exists and contains the definition), `mustonlyhave` (it exists and
+    /// equals the definition) or `mustnothave` (it does not exist).
+    #[schemars(required, schema_with = "compliance_type")]
+    pub compliance_type: Option<String>,
 
-    /// The same for labels and annotations; as `complianceType` when absent.
+    /// Overrides `complianceType` for labels and annotations: `musthave` or `mustonlyhave`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata_compliance_type: Option<MetadataComplianceType>,
+    #[schemars(schema_with = "metadata_compliance_type")]
+    pub metadata_compliance_type: Option<String>,
 
-    /// The object, or the part of it that matters.
-    #[schemars(schema_with = "any_object")]
-    pub object_definition: Map<String, Value>,
+    /// The object, or the part of it to compare. `apiVersion` and `kind` are required.
+    #[schemars(required, schema_with = "any_object")]
+    pub object_definition: Option<Map<String, Value>>,
 
-    /// Labels that pick the objects when the definition names none.
+    /// Selects objects by label when the definition has no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_selector: Option<LabelSelector>,
 
-    /// Where the difference is shown. `InStatus` when absent, unless the object may hold secrets.
+    /// Where the difference between the definition and the object is recorded: `Log`, `InStatus` or `None`. Defaults to
+    /// `InStatus`, except for objects that can contain sensitive data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record_diff: Option<RecordDiff>,
+    #[schemars(schema_with = "record_diff")]
+    pub record_diff: Option<String>,
 
-    /// Whether an object that cannot be updated is deleted and created again.
-    #[serde(default)]
-    pub recreate_option: RecreateOption,
+    /// Whether an object that cannot be updated is deleted and created again: `None`, `IfRequired` or `Always`.
+    #[serde(default = "none", deserialize_with = "null_as_default")]
+    #[schemars(schema_with = "recreate_option")]
+    pub recreate_option: String,
 }
 
-/// Whether an object must be there. Other spellings mean the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ComplianceType {
-    #[serde(rename = "MustHave")]
-    MustHaveCamel,
-    Musthave,
-    #[serde(rename = "musthave")]
-    MusthaveLowercase,
-    #[serde(rename = "MustOnlyHave")]
-    MustOnlyHaveCamel,
-    Mustonlyhave,
-    #[serde(rename = "mustonlyhave")]
-    MustonlyhaveLowercase,
-    #[serde(rename = "MustNotHave")]
-    MustNotHaveCamel,
-    Mustnothave,
-    #[serde(rename = "mustnothave")]
-    MustnothaveLowercase,
-}
-
-/// Whether labels and annotations are compared in part or as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum MetadataComplianceType {
-    #[serde(rename = "MustHave")]
-    MustHaveCamel,
-    Musthave,
-    #[serde(rename = "musthave")]
-    MusthaveLowercase,
-    #[serde(rename = "MustOnlyHave")]
-    MustOnlyHaveCamel,
-    Mustonlyhave,
-    #[serde(rename = "mustonlyhave")]
-    MustonlyhaveLowercase,
-}
-
-/// Where the difference between wanted and found is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum RecordDiff {
-    Log,
-    InStatus,
-    None,
-}
-
-/// Whether an object that cannot be updated is deleted and created again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum RecreateOption {
-    #[default]
-    None,
-    IfRequired,
-    Always,
-}
-
-/// What became of a ConfigurationPolicy.
+/// Observed state of a ConfigurationPolicy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigurationPolicyStatus {
-    /// `Compliant`, `NonCompliant` or `Terminating`; absent while it is not known.
+    /// Compliance state: `Compliant`, `NonCompliant` or `Terminating`. Not set while the state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// When it was last looked at.
+    /// Time of the last evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_evaluated: Option<String>,
 
-    /// The generation that was looked at.
+    /// Generation of the policy at the last evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_evaluated_generation: Option<i64>,
 
-    /// One entry for each object template.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Result of each object template, in their order.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub compliancy_details: Vec<TemplateCompliance>,
 
-    /// Every object that was looked at, by kind, namespace and name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Objects that were evaluated, sorted by kind, namespace and name.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub related_objects: Vec<RelatedObject>,
 
-    /// Objects that dropped out while the policy only informs; pruned when it enforces.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Objects that an informing policy no longer lists. They are pruned when the policy enforces.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub prunable_objects: Vec<PrunableObject>,
 
-    /// What was reported, newest first, at most 10.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Most recent compliance messages, newest first, at most 10.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub history: Vec<HistoryMessage>,
 }
 
-/// The result of one object template.
+/// Result of one object template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TemplateCompliance {
-    /// Whether it complies.
+    /// Compliance state of the object template.
     #[serde(rename = "Compliant", skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// No longer used, always written.
-    #[serde(rename = "Validity")]
+    /// Deprecated and always empty.
+    #[serde(rename = "Validity", deserialize_with = "null_as_default")]
     #[schemars(schema_with = "any_object")]
     pub validity: Map<String, Value>,
 
-    /// What was found.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Conditions of the object template.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub conditions: Vec<ObjectCondition>,
 }
 
-/// One finding.
+/// A condition of an object template or operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectCondition {
-    /// `violation` or `notification`.
-    #[serde(rename = "type")]
+    /// Type of the condition: `violation` or `notification`, or for an OperatorPolicy the object that it is about.
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub type_: String,
 
-    /// Always `True`.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Status of the condition.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub status: String,
 
-    /// Why, in a fixed phrase.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Reason for the status as a fixed phrase.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub reason: String,
 
-    /// What, in a sentence.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Reason for the status as a sentence, with details.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub message: String,
 
-    /// Since when.
+    /// Time when the condition last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
 }
 
-/// An object that was looked at.
+/// An object that was evaluated.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RelatedObject {
-    /// Whether it complies.
+    /// Compliance state of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// Why, in a fixed phrase.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Reason for the compliance state as a fixed phrase.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub reason: String,
 
-    /// Which object.
+    /// Reference to the object.
+    #[serde(deserialize_with = "null_as_default")]
     pub object: ObjectReference,
 
-    /// What else is known of it.
+    /// Additional information about the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub properties: Option<ObjectProperties>,
 }
 
-/// Which object.
+/// Reference to an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
-    /// Group and version.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// API group and version of the object.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub api_version: String,
 
-    /// Kind.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Kind of the object.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub kind: String,
 
-    /// Name and namespace.
+    /// Name and namespace of the object.
+    #[serde(deserialize_with = "null_as_default")]
     pub metadata: ObjectMetadata,
 }
 
@@ -319,52 +339,109 @@ pub struct ObjectReference {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ObjectMetadata {
-    /// The name; `-` when none matched.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Name of the object; `-` if no object matched.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
     pub name: String,
 
-    /// The namespace; absent for cluster-scoped kinds.
+    /// Namespace of the object. Not set for cluster-scoped objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// What else is known of an object.
+/// Additional information about an evaluated object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectProperties {
-    /// Whether this policy created it.
+    /// Whether this policy created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by_policy: Option<bool>,
 
-    /// Its UID.
+    /// UID of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 
-    /// The difference between wanted and found.
+    /// Difference between the definition and the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 
-    /// Whether only the server's own defaulting made it match.
+    /// Whether the object matches only after a dry-run update, because the API server sets defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matches_after_dry_run: Option<bool>,
 }
 
-/// An object that dropped out while the policy only informs.
+/// An object that an informing policy no longer lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrunableObject {
-    /// Which object.
+    /// Reference to the object.
+    #[serde(deserialize_with = "null_as_default")]
     pub object: ObjectReference,
 
-    /// Its UID.
+    /// UID of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 
-    /// Whether this policy created it.
+    /// Whether this policy created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by_policy: Option<bool>,
 }
 
-fn inform() -> RemediationAction {
-    RemediationAction::InformLowercase
+fn inform() -> String {
+    "inform".to_owned()
+}
+
+fn none() -> String {
+    "None".to_owned()
+}
+
+fn remediation_action(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["Inform", "inform", "Enforce", "enforce"])
+}
+
+fn severity(generator: &mut SchemaGenerator) -> Schema {
+    Severity::json_schema(generator)
+}
+
+fn prune_object_behavior(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["DeleteAll", "DeleteIfCreated", "None"])
+}
+
+fn terminating_inclusion(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["IfMatch", "Never", "Default"])
+}
+
+fn compliance_type(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[
+        "MustHave",
+        "Musthave",
+        "musthave",
+        "MustOnlyHave",
+        "Mustonlyhave",
+        "mustonlyhave",
+        "MustNotHave",
+        "Mustnothave",
+        "mustnothave",
+    ])
+}
+
+fn metadata_compliance_type(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[
+        "MustHave",
+        "Musthave",
+        "musthave",
+        "MustOnlyHave",
+        "Mustonlyhave",
+        "mustonlyhave",
+    ])
+}
+
+fn record_diff(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["Log", "InStatus", "None"])
+}
+
+fn recreate_option(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["None", "IfRequired", "Always"])
 }

@@ -9,7 +9,7 @@ use super::common::{RemediationAction, any_object};
 use super::status::PolicyStatus;
 use crate::cluster::v1alpha1::RolloutStrategy;
 
-/// A set of templates that clusters are held to.
+/// Policy distributes policy templates to clusters and collects their compliance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policy.open-cluster-management.io",
@@ -20,83 +20,83 @@ use crate::cluster::v1alpha1::RolloutStrategy;
     namespaced,
     status = "PolicyStatus",
     derive = "PartialEq",
-    doc = "A set of templates that clusters are held to."
+    doc = "Policy distributes policy templates to clusters and collects their compliance."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySpec {
-    /// Whether the policy is taken off every cluster.
+    /// Whether the policy is removed from all clusters.
     pub disabled: bool,
 
-    /// What happens about what does not comply: `inform` reports, `enforce` mends. When set it replaces the action
-    /// of every template.
+    /// Whether violations are only reported (`inform`) or also corrected (`enforce`). If set, it overrides the
+    /// `remediationAction` of every template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation_action: Option<RemediationAction>,
 
-    /// The objects to apply on each cluster.
+    /// Objects to apply on each cluster.
     #[serde(rename = "policy-templates")]
     pub policy_templates: Vec<PolicyTemplate>,
 
-    /// Objects that must be in a given state on the cluster before any template is applied there.
+    /// Objects that must have a given compliance state on a cluster before any template is applied there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<PolicyDependency>,
 
-    /// Whether labels and annotations of the policy reach the clusters. False leaves only those of the policy group.
-    /// True when absent.
+    /// Whether labels and annotations of the policy are copied to the clusters. If false, only those with the prefix
+    /// `policy.open-cluster-management.io/` are copied. Defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_policy_metadata: Option<bool>,
 
-    /// How templates between `{{hub` and `hub}}` are resolved.
+    /// Options for resolving templates between `{{hub` and `hub}}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hub_template_options: Option<HubTemplateOptions>,
 
-    /// In which order an enforcing policy starts to enforce on its clusters. All at once when absent.
+    /// Order in which clusters start to enforce the policy. If not set, all clusters start at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_strategy: Option<RolloutStrategy>,
 }
 
-/// One object to apply on each cluster.
+/// An object to apply on each cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyTemplate {
-    /// The object, of a kind that may be a template: ConfigurationPolicy, OperatorPolicy, CertificatePolicy, an
-    /// admission policy, a Gatekeeper constraint.
+    /// The object: a ConfigurationPolicy, OperatorPolicy, CertificatePolicy, admission policy, Gatekeeper constraint,
+    /// or another kind whose CustomResourceDefinition is labelled as a policy template.
     #[schemars(schema_with = "any_object")]
     pub object_definition: Map<String, Value>,
 
-    /// What this template waits for besides the dependencies of the policy.
+    /// Dependencies of this template in addition to the dependencies of the policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_dependencies: Vec<PolicyDependency>,
 
-    /// Whether the template counts as compliant while it waits.
+    /// Whether the template counts as compliant while its dependencies are not met.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_pending: bool,
 }
 
-/// An object that must be in a given state.
+/// An object that must have a given compliance state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyDependency {
-    /// Group and version of the object. When absent it follows from the kind.
+    /// API group and version of the object. If not set, it is derived from the kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_version: String,
 
-    /// The kind of the object.
+    /// Kind of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
 
-    /// The name of the object.
+    /// Name of the object.
     pub name: String,
 
-    /// The namespace of the object. Not for ConfigurationPolicy and CertificatePolicy, which live in the namespace
-    /// of the cluster.
+    /// Namespace of the object. Must not be set for ConfigurationPolicy and CertificatePolicy, which are in the
+    /// namespace of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 
-    /// The compliance that the object must have.
+    /// Required compliance state of the object.
     pub compliance: ComplianceState,
 }
 
-/// How far something is as its policy wants it.
+/// Compliance state of a policy or object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ComplianceState {
     Compliant,
@@ -104,12 +104,12 @@ pub enum ComplianceState {
     NonCompliant,
 }
 
-/// How hub templates are resolved.
+/// Options for resolving hub templates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HubTemplateOptions {
-    /// A service account in the namespace of the policy; what it may list and watch is what templates can read.
-    /// Without one they read only the namespace of the policy.
+    /// ServiceAccount in the namespace of the policy with which hub templates read objects; it needs list and watch
+    /// permissions. If not set, hub templates can read only the namespace of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
 }

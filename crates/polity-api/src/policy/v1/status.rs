@@ -5,163 +5,164 @@ use serde::{Deserialize, Serialize};
 
 use super::common::any_object;
 
-/// What became of a policy.
+/// Observed state of a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyStatus {
-    /// `Compliant`, `NonCompliant` or `Pending`; absent while it is not known. On a root policy over all clusters.
+    /// Compliance state: `Compliant`, `NonCompliant` or `Pending`. Not set while the state is unknown. For a root
+    /// policy it summarizes all clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// How far the rollout is. On a root policy `Progressing`, `Succeeded` or `Failed`.
+    /// State of the rollout. For a root policy: `Progressing`, `Succeeded` or `Failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_status: Option<String>,
 
-    /// Root policies: the bindings that place the policy.
+    /// Root policies: bindings that place the policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PolicyPlacement>,
 
-    /// Root policies: the clusters, by name.
+    /// Root policies: compliance of each cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub status: Vec<ClusterCompliance>,
 
-    /// Replicas: one entry for each template, in their order.
+    /// Replicated policies: status of each template, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<DetailsPerTemplate>,
 
-    /// Replicas: the rollout step of the copy that this status was computed for.
+    /// Replicated policies: rollout step that the status was computed for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_step: Option<String>,
 
-    /// Replicas: when the rollout status last changed, by the clock of the cluster.
+    /// Replicated policies: time when the rollout status last changed, by the clock of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_last_transition_time: Option<String>,
 }
 
-/// One binding that places a policy.
+/// A binding that places a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyPlacement {
-    /// The binding.
+    /// Name of the PlacementBinding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement_binding: Option<String>,
 
-    /// Its Placement, if it exists.
+    /// Name of the Placement, if it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
 
-    /// Its PlacementRule, if it exists.
+    /// Name of the PlacementRule, if it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement_rule: Option<String>,
 
-    /// The set through which it places the policy.
+    /// Name of the PolicySet through which the policy is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_set: Option<String>,
 
-    /// Clusters that the set keeps the policy away from.
+    /// Clusters that the PolicySet excludes for this policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclusions: Vec<ClusterExclusion>,
 
-    /// No longer written.
+    /// Deprecated and no longer written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<PlacementDecision>,
 }
 
-/// A cluster that is left out.
+/// A cluster that is excluded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterExclusion {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster_name: String,
 }
 
-/// A cluster that is selected, in the words of older releases.
+/// A selected cluster, as written by older releases.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementDecision {
-    /// The cluster.
+    /// Name of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_name: Option<String>,
 
-    /// Its namespace.
+    /// Namespace of the cluster on the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
 }
 
-/// One cluster of a root policy.
+/// Compliance of one cluster with a root policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterCompliance {
-    /// The cluster.
+    /// Name of the cluster.
     #[serde(rename = "clustername", skip_serializing_if = "Option::is_none")]
     pub cluster_name: Option<String>,
 
-    /// Its namespace on the hub.
+    /// Namespace of the cluster on the hub.
     #[serde(rename = "clusternamespace", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
 
-    /// What the cluster reports; absent while it is not known.
+    /// Compliance state that the cluster reports. Not set while the state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// How far the cluster is in the rollout.
+    /// State of the rollout on the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_status: Option<String>,
 
-    /// Bindings that still place the policy here although a set excludes it.
+    /// Bindings that still place the policy on the cluster although a PolicySet excludes it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remaining_bindings: Vec<RemainingBinding>,
 }
 
-/// A binding that still places a policy.
+/// A binding that still places a policy on an excluded cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemainingBinding {
-    /// The binding.
+    /// Name of the PlacementBinding.
     pub placement_binding: String,
 }
 
-/// One template of a replica.
+/// Status of one template of a replicated policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DetailsPerTemplate {
-    /// Which template. Older releases wrote the whole metadata of the object.
+    /// Name of the template. Older releases wrote the complete metadata of the object.
     #[schemars(schema_with = "any_object")]
     pub template_meta: TemplateMeta,
 
-    /// What its newest report says.
+    /// Compliance state in the most recent message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// Its reports, newest first, at most 10.
+    /// Most recent compliance messages, newest first, at most 10.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<ComplianceHistory>,
 }
 
-/// The name of a template.
+/// Name of a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TemplateMeta {
-    /// The name.
+    /// Name of the object in the template.
     pub name: String,
 
-    /// Always null, and always written.
+    /// Always null. Written for compatibility.
     pub creation_timestamp: Option<String>,
 }
 
-/// One report of a template.
+/// A compliance message of a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComplianceHistory {
-    /// The event it came by.
+    /// Name of the Event that carried the message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub event_name: String,
 
-    /// When, to the second.
+    /// Time of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_timestamp: Option<String>,
 
-    /// What was reported.
+    /// Compliance state and details.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

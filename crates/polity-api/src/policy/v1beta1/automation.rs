@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::policy::v1::any_object;
 
-/// Runs a job when a policy is violated.
+/// PolicyAutomation runs a job when a policy is violated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policy.open-cluster-management.io",
@@ -20,21 +20,21 @@ use crate::policy::v1::any_object;
     namespaced,
     status = "PolicyAutomationStatus",
     derive = "PartialEq",
-    doc = "Runs a job when a policy is violated."
+    doc = "PolicyAutomation runs a job when a policy is violated."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyAutomationSpec {
-    /// The policy, in the same namespace.
+    /// Name of the policy in the same namespace.
     pub policy_ref: String,
 
-    /// Whether the job runs once, at every event, or not at all.
+    /// Whether the job runs once (`once`), for every violation (`everyEvent`) or not at all (`disabled`).
     pub mode: AutomationMode,
 
-    /// What starts the job.
+    /// Event that starts the job.
     #[serde(default)]
     pub event_hook: EventHook,
 
-    /// `everyEvent` only: how many seconds a cluster is left alone after a run.
+    /// Seconds after a run during which no job is started for the same cluster. Used only with `everyEvent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub delay_after_run_seconds: Option<i64>,
@@ -43,11 +43,11 @@ pub struct PolicyAutomationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rescan_after: Option<String>,
 
-    /// The job.
+    /// Definition of the job.
     pub automation_def: AutomationDefinition,
 }
 
-/// Whether a job runs once, at every event, or not at all.
+/// Whether a job runs once, for every violation or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AutomationMode {
@@ -56,32 +56,32 @@ pub enum AutomationMode {
     Disabled,
 }
 
-/// What starts a job.
+/// Event that starts a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EventHook {
-    /// The policy turned NonCompliant on a cluster.
+    /// The policy became NonCompliant on a cluster.
     #[default]
     Noncompliant,
 }
 
-/// The job of an automation.
+/// Definition of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AutomationDefinition {
-    /// The kind of job; `AnsibleJob` when absent.
+    /// Type of the job. Defaults to `AnsibleJob`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
 
-    /// The job template.
+    /// Name of the job template.
     #[schemars(length(min = 1))]
     pub name: String,
 
-    /// The secret with the credentials of the tower.
+    /// Secret with the credentials of the automation controller.
     #[schemars(length(min = 1))]
     pub secret: String,
 
-    /// Variables for the job.
+    /// Additional variables of the job.
     #[serde(
         rename = "extra_vars",
         default,
@@ -90,32 +90,32 @@ pub struct AutomationDefinition {
     #[schemars(schema_with = "any_object")]
     pub extra_vars: Option<Map<String, Value>>,
 
-    /// How many seconds the job is kept.
+    /// Seconds after which a finished job is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_ttl: Option<i64>,
 
-    /// How many violations are handed to the job; 0 for all, 1000 when absent.
+    /// Maximum number of violations passed to the job; 0 passes all. Defaults to 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub policy_violations_limit: Option<i64>,
 }
 
-/// What became of an automation.
+/// Observed state of a PolicyAutomation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyAutomationStatus {
-    /// Clusters for which a job was started.
+    /// Clusters for which a job was started, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters_with_event: BTreeMap<String, ClusterEvent>,
 }
 
-/// When a job was started for a cluster.
+/// Start of a job for a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterEvent {
-    /// When the job started.
+    /// Time when the job was started.
     pub automation_start_time: String,
 
-    /// When the violation was reported.
+    /// Time when the violation was reported.
     pub event_time: String,
 }

@@ -9,7 +9,7 @@ use crate::policy::v1::{
     HistoryMessage, ObjectCondition, RelatedObject, RemediationAction, Severity, any_object,
 };
 
-/// An operator that a cluster must have installed, or must not.
+/// OperatorPolicy requires that an operator is installed or not installed on a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "policy.open-cluster-management.io",
@@ -19,42 +19,42 @@ use crate::policy::v1::{
     namespaced,
     status = "OperatorPolicyStatus",
     derive = "PartialEq",
-    doc = "An operator that a cluster must have installed, or must not."
+    doc = "OperatorPolicy requires that an operator is installed or not installed on a cluster."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorPolicySpec {
-    /// How bad a violation is, for people.
+    /// Severity of a violation. Informational.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
 
-    /// What happens about what does not comply: `inform` reports, `enforce` mends.
+    /// Whether violations are only reported (`inform`) or also corrected (`enforce`).
     #[serde(default = "inform")]
     pub remediation_action: RemediationAction,
 
-    /// Whether the operator must be installed.
+    /// Whether the operator must be installed (`musthave`) or must not be installed (`mustnothave`).
     pub compliance_type: OperatorComplianceType,
 
-    /// The Subscription: name, namespace and the fields of its spec.
+    /// Subscription of the operator: name, namespace and the fields of its spec.
     #[schemars(schema_with = "any_object")]
     pub subscription: Map<String, Value>,
 
-    /// The OperatorGroup, when one must be there that is not made by default.
+    /// OperatorGroup of the operator. If not set, a default OperatorGroup is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub operator_group: Option<Map<String, Value>>,
 
-    /// Versions that may be installed; empty for all.
+    /// Versions that may be installed. If empty, all versions are allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<String>,
 
-    /// Whether an upgrade within the allowed versions is approved.
+    /// Whether upgrades to allowed versions are approved automatically.
     pub upgrade_approval: UpgradeApproval,
 
-    /// What is removed when the operator must not be installed.
+    /// Which objects are deleted when the operator must not be installed.
     #[serde(default)]
     pub removal_behavior: RemovalBehavior,
 
-    /// Which conditions count as violations.
+    /// Which conditions make the policy noncompliant.
     #[serde(default)]
     pub compliance_config: ComplianceConfig,
 }
@@ -67,27 +67,27 @@ pub enum OperatorComplianceType {
     Mustnothave,
 }
 
-/// Whether an upgrade is approved.
+/// Whether upgrades are approved automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpgradeApproval {
     None,
     Automatic,
 }
 
-/// What is removed with an operator.
+/// Which objects are deleted with an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemovalBehavior {
-    /// OperatorGroups.
+    /// Whether the OperatorGroup is deleted.
     pub operator_groups: OperatorGroupRemoval,
 
-    /// Subscriptions.
+    /// Whether the Subscription is deleted.
     pub subscriptions: KeepOrDelete,
 
-    /// Installed versions.
+    /// Whether the ClusterServiceVersion is deleted.
     pub cluster_service_versions: KeepOrDelete,
 
-    /// The kinds the operator brought, and with them every object of these kinds.
+    /// Whether the CustomResourceDefinitions of the operator are deleted, and with them all objects of these kinds.
     pub custom_resource_definitions: KeepOrDelete,
 }
 
@@ -102,37 +102,37 @@ impl Default for RemovalBehavior {
     }
 }
 
-/// Whether something stays.
+/// Whether an object is kept or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum KeepOrDelete {
     Keep,
     Delete,
 }
 
-/// Whether an OperatorGroup stays.
+/// Whether an OperatorGroup is kept or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OperatorGroupRemoval {
     Keep,
     DeleteIfUnused,
 }
 
-/// Which conditions count as violations.
+/// Which conditions make a policy noncompliant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComplianceConfig {
-    /// The catalog does not answer.
+    /// Effect of an unhealthy catalog source.
     pub catalog_source_unhealthy: ComplianceOutcome,
 
-    /// Deployments of the operator are not available.
+    /// Effect of unavailable Deployments of the operator.
     pub deployments_unavailable: ComplianceOutcome,
 
-    /// An upgrade waits for approval.
+    /// Effect of an upgrade that waits for approval.
     pub upgrades_available: ComplianceOutcome,
 
-    /// The package, channel or version is deprecated.
+    /// Effect of a deprecated package, channel or version.
     pub deprecations_present: ComplianceOutcome,
 
-    /// A newer minor channel exists.
+    /// Effect of a newer minor channel.
     pub minor_channel_upgrade_available: ComplianceOutcome,
 }
 
@@ -148,46 +148,46 @@ impl Default for ComplianceConfig {
     }
 }
 
-/// What a condition makes of the policy.
+/// Effect of a condition on the compliance of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ComplianceOutcome {
     Compliant,
     NonCompliant,
 }
 
-/// What became of an OperatorPolicy.
+/// Observed state of an OperatorPolicy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorPolicyStatus {
-    /// `Compliant` or `NonCompliant`; absent while it is not known.
+    /// Compliance state: `Compliant` or `NonCompliant`. Not set while the state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// The generation that was looked at.
+    /// Generation of the policy at the last evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// What was found, one condition for each kind of object and `Compliant` over all.
+    /// One condition for each kind of object, and `Compliant` as their summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ObjectCondition>,
 
-    /// Every object that was looked at.
+    /// Objects that were evaluated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related_objects: Vec<RelatedObject>,
 
-    /// The label by which the objects of this operator are found.
+    /// Label that identifies the objects of this operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_subscription_label: Option<String>,
 
-    /// Other policies about the same operator.
+    /// Other policies for the same operator.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overlapping_policies: Vec<String>,
 
-    /// When the subscription may be repaired by hand of the controller.
+    /// Time after which the controller may repair the Subscription.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subscription_intervention_time: Option<String>,
 
-    /// What was reported, newest first, at most 10.
+    /// Most recent compliance messages, newest first, at most 10.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryMessage>,
 }

@@ -4,7 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Policies that are placed and judged together.
+/// PolicySet groups policies that are placed and evaluated together.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, CustomResource, KubeSchema,
 )]
@@ -17,85 +17,85 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "PolicySetStatus",
     derive = "PartialEq",
-    doc = "Policies that are placed and judged together."
+    doc = "PolicySet groups policies that are placed and evaluated together."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySetSpec {
-    /// What the set is for.
+    /// Purpose of the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 
-    /// Names of policies of the same namespace.
+    /// Names of the policies, in the same namespace.
     #[schemars(inner(length(min = 1)))]
     pub policies: Vec<String>,
 
-    /// Members that stay away from some clusters.
+    /// Policies that are not placed on some clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclusions: Vec<PolicySetExclusion>,
 }
 
-/// A member that stays away from some clusters.
+/// A policy of the set that is not placed on some clusters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySetExclusion {
-    /// The member.
+    /// Name of the policy.
     #[schemars(length(min = 1))]
     pub policy_name: String,
 
-    /// Why.
+    /// Reason for the exclusion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
-    /// The clusters.
+    /// Names of the excluded clusters.
     #[schemars(length(min = 1))]
     pub cluster_names: Vec<String>,
 }
 
-/// What became of a set.
+/// Observed state of a PolicySet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicySetStatus {
-    /// The state of all members together; absent while some do not report.
+    /// Compliance state of all policies of the set together. Not set while some of them have not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compliant: Option<String>,
 
-    /// What is worth knowing besides, in sentences.
+    /// Additional information about the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
 
-    /// The bindings that place the set.
+    /// Bindings that place the set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PolicySetPlacement>,
 
-    /// Clusters that members stay away from.
+    /// Clusters that are excluded, by policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclusions: Vec<ExcludedClusters>,
 }
 
-/// A binding that places a set.
+/// A binding that places a PolicySet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicySetPlacement {
-    /// The binding.
+    /// Name of the PlacementBinding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement_binding: Option<String>,
 
-    /// Its Placement.
+    /// Name of the Placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
 
-    /// Its PlacementRule.
+    /// Name of the PlacementRule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement_rule: Option<String>,
 }
 
-/// Clusters that a member stays away from.
+/// Clusters that are excluded for one policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExcludedClusters {
-    /// The member.
+    /// Name of the policy.
     pub policy_name: String,
 
-    /// The clusters.
+    /// Names of the excluded clusters.
     pub clusters: Vec<String>,
 }

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::world::{
-    World, affected_by, body, check_status, crd, policy, reference, results, value,
+    Fixture, affected_by, body, check_status, crd, policy, reference, results, value,
 };
 
 #[test]
 fn case_1_direct_single() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .service("s", &[])
         .policy("H", "a", 1, &["Service/s"], json!({"path": "/ok"}))
         .graph();
@@ -18,7 +18,7 @@ fn case_1_direct_single() {
 
 #[test]
 fn case_2_direct_same_field_differs() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .service("s", &[])
         .policy("H", "a", 1, &["Service/s"], json!({"path": "/ok"}))
         .policy(
@@ -53,7 +53,7 @@ fn case_2_direct_same_field_differs() {
 
 #[test]
 fn case_3_direct_disjoint_fields() {
-    let world = World::new()
+    let world = Fixture::new()
         .service("s", &[])
         .policy("H", "a", 1, &["Service/s"], json!({"path": "/ok"}))
         .policy("H", "b", 2, &["Service/s"], json!({"port": 81}));
@@ -87,7 +87,7 @@ fn case_3_direct_disjoint_fields() {
 
 #[test]
 fn case_3b_direct_with_and_without_section() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .service("s", &["web", "admin"])
         .policy(
             "H",
@@ -116,8 +116,8 @@ fn case_3b_direct_with_and_without_section() {
     );
 }
 
-fn case_4() -> World {
-    World::new()
+fn case_4() -> Fixture {
+    Fixture::new()
         .chain()
         .policy(
             "K",
@@ -181,7 +181,7 @@ fn case_4_three_levels_both_stanzas() {
 
 #[test]
 fn case_5_same_level_age_decides_per_field() {
-    let world = World::new()
+    let world = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -221,7 +221,7 @@ fn case_5_same_level_age_decides_per_field() {
 
 #[test]
 fn case_6_same_level_same_second() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy("K", "zeta", 1, &["G"], json!({"overrides": {"limit": 5}}))
         .policy("K", "alpha", 1, &["G"], json!({"overrides": {"limit": 7}}))
@@ -238,7 +238,7 @@ fn case_6_same_level_same_second() {
 
 #[test]
 fn case_7_same_level_newer_override_against_older_default() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy("K", "old", 1, &["G"], json!({"defaults": {"limit": 10}}))
         .policy("K", "new", 2, &["G"], json!({"overrides": {"limit": 3}}))
@@ -259,7 +259,7 @@ fn case_7_same_level_newer_override_against_older_default() {
 
 #[test]
 fn case_8_namespace_policy_gateway_and_route_in_the_same_namespace() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -292,7 +292,7 @@ fn case_8_namespace_policy_gateway_and_route_in_the_same_namespace() {
 
 #[test]
 fn case_9_namespace_policy_in_the_routes_own_namespace() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
         .route("app/r", &["infra/g"], &[("-", &[])])
@@ -342,7 +342,7 @@ fn case_9_namespace_policy_in_the_routes_own_namespace() {
 
 #[test]
 fn case_10_one_route_two_gateways() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .gateway("g1", &["l1"])
         .gateway("g2", &["l2"])
@@ -396,7 +396,7 @@ fn case_10_one_route_two_gateways() {
 
 #[test]
 fn case_11_listener_section() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .gateway("g", &["http", "https"])
         .route("r1", &["g"], &[("-", &[])])
@@ -441,7 +441,7 @@ fn case_11_listener_section() {
 
 #[test]
 fn case_12_rule_section_below_a_route() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
         .route("r", &["g"], &[("-", &["s"]), ("admin", &["s"])])
@@ -476,7 +476,7 @@ fn case_12_rule_section_below_a_route() {
 
 #[test]
 fn case_13_one_service_behind_two_routes_of_one_gateway() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
         .route("r1", &["g"], &[("-", &["s"])])
@@ -513,7 +513,7 @@ fn case_13_one_service_behind_two_routes_of_one_gateway() {
 
 #[test]
 fn case_14_fully_overridden_below() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -559,7 +559,7 @@ fn case_4_holds_whatever_the_group() {
         json!({"overrides": {"timeout": "20s"}}),
     );
     gw["apiVersion"] = json!("gateway.networking.k8s.io/v1");
-    let graph = World::default().with(kind).chain().with(gw).graph();
+    let graph = Fixture::default().with(kind).chain().with(gw).graph();
     assert_eq!(
         value(&graph, "HTTPRoute/r", None),
         json!({"timeout": "20s"})

@@ -3,11 +3,11 @@
 use polity_attach::{Graph, ObjectRef};
 use serde_json::{Value, json};
 
-use crate::world::{World, check_status, policy, reference, value};
+use crate::world::{Fixture, check_status, policy, reference, value};
 
 #[test]
 fn case_15_target_not_found() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -49,7 +49,7 @@ fn case_15_target_not_found() {
 
 #[test]
 fn case_16_several_targets_one_wrong() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
         .route("r1", &["g"], &[("-", &[])])
@@ -134,7 +134,7 @@ fn case_17_invalid() {
         ),
     ];
     for (what, object) in cases {
-        let graph = World::new().chain().with(object).graph();
+        let graph = Fixture::new().chain().with(object).graph();
         let status = graph.policy_status(&reference("TimeoutPolicy/p")).unwrap();
         assert!(
             !status.ancestors.is_empty(),
@@ -165,7 +165,7 @@ fn grant(from_kind: &str, from_namespace: &str, to_kind: &str) -> Value {
 
 #[test]
 fn case_18_cross_namespace() {
-    let world = World::new().chain().policy(
+    let world = Fixture::new().chain().policy(
         "K",
         "app/a",
         1,
@@ -203,7 +203,7 @@ fn case_18_cross_namespace() {
     without(&graph, "grant deleted");
 
     // The refusal must not tell whether the target is there.
-    let absent = World::new()
+    let absent = Fixture::new()
         .policy(
             "K",
             "app/a",

@@ -3,11 +3,11 @@
 use polity_attach::ObjectRef;
 use serde_json::{Value, json};
 
-use crate::world::{World, check_status, reference, results, value};
+use crate::world::{Fixture, check_status, reference, results, value};
 
 #[test]
 fn case_19_nested_objects() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy(
             "K",
@@ -35,7 +35,7 @@ fn case_19_nested_objects() {
 fn case_20_non_scalars() {
     let above = json!({"tags": {"a": "9"}, "codes": ["c"], "hosts": [{"name": "x", "w": 5}]});
     let below = json!({"tags": {"a": "1", "b": "2"}, "codes": ["a", "b"], "hosts": [{"name": "x", "w": 1}, {"name": "y", "w": 2}]});
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .policy("K", "gw", 1, &["G"], json!({"overrides": above}))
         .policy("K", "rt", 1, &["R"], json!({"defaults": below}))
@@ -44,7 +44,7 @@ fn case_20_non_scalars() {
         value(&graph, "HTTPRoute/r", None),
         json!({"tags": {"a": "9"}, "codes": ["c"], "hosts": [{"name": "x", "w": 5}, {"name": "y", "w": 2}]})
     );
-    let graph = World::new()
+    let graph = Fixture::new()
         .chain()
         .config(json!({"kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "strategy": "PatchOverrides"}]}))
         .policy("K", "gw", 1, &["G"], above)
@@ -57,9 +57,10 @@ fn case_20_non_scalars() {
 }
 
 /// Kinds whose policies choose their strategy in `spec.strategy`.
-fn choosing() -> World {
+fn choosing() -> Fixture {
     let choose = |kind: &str| json!({"group": "acme.test", "kind": kind, "strategyFields": ["spec.strategy"]});
-    World::new().config(json!({"kinds": [choose("TimeoutPolicy"), choose("ClusterTimeoutPolicy")]}))
+    Fixture::new()
+        .config(json!({"kinds": [choose("TimeoutPolicy"), choose("ClusterTimeoutPolicy")]}))
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn case_21b_atomic_and_patch_side_by_side() {
 
 #[test]
 fn case_22_direct_and_inherited_kinds_joined_in_one_merge_group() {
-    let world = World::new()
+    let world = Fixture::new()
         .chain()
         .policy("H", "a", 1, &["R"], json!({"timeout": "1s"}))
         .policy(
@@ -186,7 +187,7 @@ fn case_22_direct_and_inherited_kinds_joined_in_one_merge_group() {
     assert_eq!(
         value(&graph, "HTTPRoute/r", None),
         json!({"timeout": "1s"}),
-        "B2"
+        "direct policies take precedence over inherited ones"
     );
     let apart = results(&world.graph(), "HTTPRoute/r", None);
     let values: Vec<&Value> = apart.iter().map(|result| &result.values).collect();
@@ -201,7 +202,7 @@ fn case_22_direct_and_inherited_kinds_joined_in_one_merge_group() {
 fn case_23_bound_object_field() {
     let binding = json!([{"field": "timeout", "object": {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"},
                           "path": "spec.rules[].timeouts.request"}]);
-    let world = World::new()
+    let world = Fixture::new()
         .config(json!({"kinds": [{"group": "acme.test", "kind": "TimeoutPolicy", "bindings": binding}]}))
         .class()
         .gateway("g", &["http"]);
@@ -237,7 +238,7 @@ fn case_23_bound_object_field() {
 #[test]
 fn case_24_hostname_decides_the_path() {
     let listener = |name: &str, hostname: &str| json!({"name": name, "port": 80, "protocol": "HTTP", "hostname": hostname});
-    let graph = World::new()
+    let graph = Fixture::new()
         .class()
         .object(
             "gateway.networking.k8s.io/v1",
@@ -263,7 +264,7 @@ fn case_24_hostname_decides_the_path() {
 
 #[test]
 fn case_25_virtual_target() {
-    let graph = World::new()
+    let graph = Fixture::new()
         .config(json!({"virtualKinds": [{"group": "acme.test", "kind": "ExternalService", "names": [{"name": "foo.test"}]}]}))
         .policy("K", "a", 1, &["ExternalService/foo.test"], json!({"defaults": {"retries": 5}}))
         .graph();
@@ -282,7 +283,7 @@ fn case_25_virtual_target() {
 
 #[test]
 fn case_26_namespace_wide_delete_the_parable() {
-    let mut world = World::new().namespace("baker").policy(
+    let mut world = Fixture::new().namespace("baker").policy(
         "K",
         "baker/all",
         1,

@@ -191,7 +191,7 @@ fn fields(explanation: &Explanation, paint: Paint) -> String {
     for (field, _, policy, setting) in entries {
         let outcome = match (&setting.beaten_by, setting.rule) {
             (Some(winner), Some(rule)) => {
-                format!("beaten by {}: {}", winner.path(), rule.sentence())
+                format!("overridden by {} ({})", winner.path(), rule.sentence())
             }
             (None, Some(rule)) => rule.sentence().to_owned(),
             _ => paint.good("in force"),

@@ -31,7 +31,7 @@ fn policy(name: &str, change: impl FnOnce(&mut Value)) -> Policy {
     });
     change(&mut object);
     let object = serde_json::from_value(object).unwrap();
-    Policy::read(PolicyKind::ClusterPolicy, &object).unwrap()
+    Policy::read(PolicyKind::ClusterAdmissionPolicy, &object).unwrap()
 }
 
 fn webhook(policy: &str) -> ObservedWebhook {

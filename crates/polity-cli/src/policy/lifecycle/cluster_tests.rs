@@ -11,7 +11,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use polity_api::policies::GROUP;
+use polity_api::policies::{GROUP, api_resource};
 use polity_testing::{TestServer, eventually, objects};
 use serde_json::{Value, json};
 
@@ -67,9 +67,9 @@ impl Setup {
 
     fn api(&self, kind: PolicyKind, namespace: &str) -> Api<DynamicObject> {
         if kind.is_namespaced() {
-            Api::namespaced_with(self.admin.clone(), namespace, &kind.api_resource())
+            Api::namespaced_with(self.admin.clone(), namespace, &api_resource(kind))
         } else {
-            Api::all_with(self.admin.clone(), &kind.api_resource())
+            Api::all_with(self.admin.clone(), &api_resource(kind))
         }
     }
 
@@ -77,14 +77,14 @@ impl Setup {
         let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]);
         let module = "registry://r.example/team-label:v1";
         let spec = match kind {
-            PolicyKind::Policy | PolicyKind::ClusterPolicy => {
+            PolicyKind::AdmissionPolicy | PolicyKind::ClusterAdmissionPolicy => {
                 json!({"module": module, "mutating": false, "rules": rules})
             }
-            PolicyKind::Group | PolicyKind::ClusterGroup => {
+            PolicyKind::AdmissionPolicyGroup | PolicyKind::ClusterAdmissionPolicyGroup => {
                 json!({"expression": "a()", "message": "no", "rules": rules, "policies": {"a": {"module": module}}})
             }
         };
-        let resource = kind.api_resource();
+        let resource = api_resource(kind);
         let object = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec});
         let object = serde_json::from_value(object).unwrap();
         let api = self.api(kind, namespace);
@@ -109,7 +109,7 @@ impl Setup {
     }
 
     async fn status(&self, name: &str, status: Value) {
-        let api = self.api(PolicyKind::Policy, "shop");
+        let api = self.api(PolicyKind::AdmissionPolicy, "shop");
         let patch = Patch::Merge(json!({"status": status}));
         api.patch_status(name, &PatchParams::default(), &patch)
             .await
@@ -117,7 +117,7 @@ impl Setup {
     }
 
     async fn patch(&self, name: &str, patch: Value) -> DynamicObject {
-        let api = self.api(PolicyKind::Policy, "shop");
+        let api = self.api(PolicyKind::AdmissionPolicy, "shop");
         let patched = api
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await;
@@ -172,9 +172,11 @@ fn failed(generation: i64, serving: i64) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_not_there_is_told_with_where_it_was_looked_for() {
     let setup = Setup::start().await;
-    setup.create(PolicyKind::Policy, "shop", "team-label").await;
     setup
-        .create(PolicyKind::ClusterPolicy, "", "privileged-pods")
+        .create(PolicyKind::AdmissionPolicy, "shop", "team-label")
+        .await;
+    setup
+        .create(PolicyKind::ClusterAdmissionPolicy, "", "privileged-pods")
         .await;
     let admin = || setup.admin.clone();
     for (words, message, hint) in [
@@ -280,8 +282,12 @@ async fn a_policy_and_a_group_of_one_name_must_be_told_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_read_with_the_rights_of_the_owner() {
     let setup = Setup::start().await;
-    let policy = setup.create(PolicyKind::Policy, "shop", "team-label").await;
-    let other = setup.create(PolicyKind::Policy, "shop", "other").await;
+    let policy = setup
+        .create(PolicyKind::AdmissionPolicy, "shop", "team-label")
+        .await;
+    let other = setup
+        .create(PolicyKind::AdmissionPolicy, "shop", "other")
+        .await;
     setup.tell("first", &policy, "PolicyPending").await;
     setup
         .tell("second", &policy, "PolicyInitializationFailed")

@@ -4,9 +4,10 @@ use anyhow::Context as _;
 use futures::future::join_all;
 use kube::api::{DynamicObject, ListParams, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt as _};
+use polity_api::policies::api_resource;
 use polity_runtime::args::ClientArgs;
 
-use super::kind::PolicyKind;
+use super::kind::{self, NAMESPACED_FIRST, PolicyKind};
 use super::policy::Policy;
 use crate::edits;
 use crate::exit::Hinted;
@@ -26,7 +27,7 @@ pub(super) struct NamedPolicy {
     #[arg(short = 'n', long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Its kind [default: the one that has such a name]
-    #[arg(long, value_name = "KIND", value_enum, ignore_case = true)]
+    #[arg(long, value_name = "KIND", value_parser = kind::value_parser(), ignore_case = true)]
     kind: Option<PolicyKind>,
     #[command(flatten)]
     client: ClientArgs,
@@ -53,8 +54,11 @@ impl NamedPolicy {
             kinds: match (self.kind, &self.namespace) {
                 (Some(kind), _) => vec![kind],
                 // Whoever names a namespace means something in it.
-                (None, Some(_)) => vec![PolicyKind::Policy, PolicyKind::Group],
-                (None, None) => PolicyKind::ALL.to_vec(),
+                (None, Some(_)) => vec![
+                    PolicyKind::AdmissionPolicy,
+                    PolicyKind::AdmissionPolicyGroup,
+                ],
+                (None, None) => NAMESPACED_FIRST.to_vec(),
             },
             client,
         };
@@ -99,7 +103,7 @@ impl Search<'_> {
     }
 
     fn api(&self, kind: PolicyKind) -> Api<DynamicObject> {
-        let resource = kind.api_resource();
+        let resource = api_resource(kind);
         if kind.is_namespaced() {
             Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
         } else {
@@ -213,7 +217,7 @@ impl Search<'_> {
         if !kind.is_namespaced() {
             return Vec::new();
         }
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.api_resource());
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &api_resource(kind));
         let params = ListParams::default().fields(&format!("metadata.name={}", self.name));
         let listed = api.list_metadata(&params).await;
         let items = listed.map(|list| list.items).unwrap_or_default();

@@ -1,72 +1,61 @@
-//! The four kinds of policies.
+//! The kinds of policies that `--kind` accepts.
 
-use kube::api::ApiResource;
-use kube::core::GroupVersionKind;
-use polity_api::policies::GROUP;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// A kind that has a lifecycle, by the short name that kubectl knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PolicyKind {
-    /// AdmissionPolicy
-    #[value(name = "ap", aliases = ["admissionpolicy", "admissionpolicies"])]
-    Policy,
-    /// AdmissionPolicyGroup
-    #[value(name = "apg", aliases = ["admissionpolicygroup", "admissionpolicygroups"])]
-    Group,
-    /// ClusterAdmissionPolicy
-    #[value(name = "cap", aliases = ["clusteradmissionpolicy", "clusteradmissionpolicies"])]
-    ClusterPolicy,
-    /// ClusterAdmissionPolicyGroup
-    #[value(name = "capg", aliases = ["clusteradmissionpolicygroup", "clusteradmissionpolicygroups"])]
-    ClusterGroup,
+pub(crate) use polity_core::PolicyKind;
+
+/// The kinds in the order in which policies are looked for and offered: the ones of namespaces come first.
+pub(crate) const NAMESPACED_FIRST: [PolicyKind; 4] = [
+    PolicyKind::AdmissionPolicy,
+    PolicyKind::AdmissionPolicyGroup,
+    PolicyKind::ClusterAdmissionPolicy,
+    PolicyKind::ClusterAdmissionPolicyGroup,
+];
+
+/// Reads a kind by its short name, its singular or its plural, as kubectl does.
+pub(super) fn value_parser() -> impl TypedValueParser<Value = PolicyKind> {
+    let values = NAMESPACED_FIRST.map(|kind| {
+        let [short, singular, plural] = spellings(kind);
+        let value = PossibleValue::new(short).aliases([singular, plural]);
+        value.help(kind.as_str())
+    });
+    PossibleValuesParser::new(values).try_map(|typed| {
+        NAMESPACED_FIRST
+            .into_iter()
+            .find(|kind| spellings(*kind).contains(&typed.to_lowercase().as_str()))
+            .ok_or("no kind of policies")
+    })
 }
 
-impl PolicyKind {
-    /// All four, those of namespaces first.
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Policy,
-        Self::Group,
-        Self::ClusterPolicy,
-        Self::ClusterGroup,
-    ];
+fn spellings(kind: PolicyKind) -> [&'static str; 3] {
+    [kind.short(), kind.singular(), kind.plural()]
+}
 
-    /// The kind as objects spell it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Policy => "AdmissionPolicy",
-            Self::Group => "AdmissionPolicyGroup",
-            Self::ClusterPolicy => "ClusterAdmissionPolicy",
-            Self::ClusterGroup => "ClusterAdmissionPolicyGroup",
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command};
+
+    use super::*;
+
+    fn read(kind: &str) -> Option<PolicyKind> {
+        let arg = Arg::new("kind")
+            .value_parser(value_parser())
+            .ignore_case(true);
+        let matches = Command::new("test")
+            .arg(arg)
+            .try_get_matches_from(["test", kind]);
+        matches.ok()?.get_one("kind").copied()
+    }
+
+    #[test]
+    fn kinds_are_read_in_every_spelling_of_kubectl() {
+        for kind in PolicyKind::ALL {
+            for spelling in spellings(kind) {
+                assert_eq!(read(spelling), Some(kind), "{spelling}");
+                assert_eq!(read(&spelling.to_uppercase()), Some(kind), "{spelling}");
+            }
+            assert_eq!(read(kind.as_str()), Some(kind));
         }
-    }
-
-    fn plural(self) -> &'static str {
-        match self {
-            Self::Policy => "admissionpolicies",
-            Self::Group => "admissionpolicygroups",
-            Self::ClusterPolicy => "clusteradmissionpolicies",
-            Self::ClusterGroup => "clusteradmissionpolicygroups",
-        }
-    }
-
-    /// The word for `--kind`.
-    pub(crate) fn short(self) -> &'static str {
-        match self {
-            Self::Policy => "ap",
-            Self::Group => "apg",
-            Self::ClusterPolicy => "cap",
-            Self::ClusterGroup => "capg",
-        }
-    }
-
-    /// Whether its objects live in namespaces.
-    pub(crate) fn is_namespaced(self) -> bool {
-        matches!(self, Self::Policy | Self::Group)
-    }
-
-    /// Where its objects are served.
-    pub(crate) fn api_resource(self) -> ApiResource {
-        let kind = GroupVersionKind::gvk(GROUP, "v1", self.as_str());
-        ApiResource::from_gvk_with_plural(&kind, self.plural())
+        assert_eq!(read("policy"), None);
     }
 }

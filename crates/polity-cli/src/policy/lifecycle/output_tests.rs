@@ -65,7 +65,7 @@ fn policy(generation: i64, annotations: Value, mut status: Value) -> Policy {
         "status": status,
     });
     let object = serde_json::from_value(object).unwrap();
-    Policy::read(PolicyKind::Policy, &object).unwrap()
+    Policy::read(PolicyKind::AdmissionPolicy, &object).unwrap()
 }
 
 fn told(seconds: i64, type_: &str, reason: &str, note: &str) -> Told {

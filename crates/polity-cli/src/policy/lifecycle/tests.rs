@@ -23,7 +23,7 @@ fn now() -> Timestamp {
 
 fn policy(object: Value) -> Policy {
     let object = serde_json::from_value(object).unwrap();
-    Policy::read(PolicyKind::Policy, &object).unwrap()
+    Policy::read(PolicyKind::AdmissionPolicy, &object).unwrap()
 }
 
 /// A policy at generation 3, with what its status says.
@@ -626,10 +626,10 @@ fn the_history_of_a_policy_and_of_a_group() {
 #[test]
 fn names_that_may_have_been_meant() {
     let known: Vec<_> = [
-        (PolicyKind::Policy, "team-label"),
-        (PolicyKind::Group, "team-labels"),
-        (PolicyKind::ClusterPolicy, "privileged-pods"),
-        (PolicyKind::ClusterPolicy, "psp"),
+        (PolicyKind::AdmissionPolicy, "team-label"),
+        (PolicyKind::AdmissionPolicyGroup, "team-labels"),
+        (PolicyKind::ClusterAdmissionPolicy, "privileged-pods"),
+        (PolicyKind::ClusterAdmissionPolicy, "psp"),
     ]
     .map(|(kind, name)| (kind, name.to_owned()))
     .to_vec();
@@ -707,7 +707,7 @@ fn a_status_that_is_none_is_an_error() {
     let mut object = active();
     object["status"]["phase"] = json!("Sleeping");
     let object = serde_json::from_value(object).unwrap();
-    let error = Policy::read(PolicyKind::Policy, &object).unwrap_err();
+    let error = Policy::read(PolicyKind::AdmissionPolicy, &object).unwrap_err();
     assert_eq!(
         error.to_string(),
         "reading the status of AdmissionPolicy shop/team-label"

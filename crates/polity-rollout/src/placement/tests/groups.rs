@@ -1,4 +1,4 @@
-//! Sections 6.4 to 6.6: groups, their order, and spreading.
+//! Decision groups, their order, and spreading. See docs/spec/governance.md#6-4.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn grouped(named: &[(&str, &str)], size: Threshold) -> PlacementRules {
 }
 
 #[test]
-fn section_6_4_groups() {
+fn clusters_are_divided_into_named_and_unnamed_groups() {
     let all = ["c1 g=x", "c2 g=y", "c3 g=x h=1", "c4", "c5 g=y", "c6"];
     let twice = [("one", "g=x"), ("two", "g in (x,y)")];
     for (named, size, expected) in [
@@ -47,7 +47,7 @@ fn section_6_4_groups() {
 }
 
 #[test]
-fn section_6_4_the_example_of_310_clusters() {
+fn a_placement_of_310_clusters_is_split_into_decisions_of_100() {
     let all = (0..310).map(|number| {
         let mut cluster = ManagedCluster::named(format!("c{number:03}"));
         let region = match number {
@@ -92,7 +92,7 @@ fn section_6_4_the_example_of_310_clusters() {
 }
 
 #[test]
-fn section_6_4_nobody_is_one_empty_decision() {
+fn a_placement_without_clusters_has_one_empty_decision() {
     let found = run(
         fleet(vec![]),
         &placement(grouped(&[("one", "g=x")], Threshold::Count(5))),
@@ -107,7 +107,7 @@ fn section_6_4_nobody_is_one_empty_decision() {
 }
 
 #[test]
-fn section_6_5_sorted_by_score_inside_groups() {
+fn clusters_are_sorted_by_score_inside_groups() {
     let parts = FleetParts {
         decisions: vec![decision("ns", "p", &["c2", "c4"])],
         ..fleet(clusters(&["c1 g=x", "c2 g=x", "c3", "c4", "c5"]))
@@ -132,7 +132,7 @@ fn over(keys: &[&str], max_skew: u32, when_unsatisfiable: Unsatisfiable) -> Vec<
 }
 
 #[test]
-fn section_6_6_spread() {
+fn clusters_are_spread_over_topologies() {
     let all = [
         "a1 r=a z=1",
         "a2 r=a z=1",

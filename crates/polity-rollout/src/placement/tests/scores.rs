@@ -1,4 +1,4 @@
-//! Section 6.3: who is better.
+//! Scores of clusters. See docs/spec/governance.md#6-3.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn scores_of(schedule: &Schedule) -> String {
 }
 
 #[test]
-fn section_6_3_balance_and_steady() {
+fn balance_and_steady_score_by_existing_decisions() {
     let parts = FleetParts {
         decisions: vec![
             decision("ns", "p", &["c1", "c4"]),
@@ -39,7 +39,7 @@ fn section_6_3_balance_and_steady() {
 }
 
 #[test]
-fn section_6_3_resources() {
+fn resources_score_by_allocatable_amounts() {
     let with = |cpus: &[Option<&str>]| {
         let named = cpus.iter().enumerate().map(|(index, cpu)| {
             let mut cluster = ManagedCluster::named(format!("c{index}"));
@@ -65,7 +65,7 @@ fn section_6_3_resources() {
 }
 
 #[test]
-fn section_6_3_add_on_scores() {
+fn add_on_scores_count_until_they_expire() {
     let scores = |cluster: &str, value, valid_until| AddOnScores {
         cluster: cluster.into(),
         resource_name: "r".to_owned(),
@@ -98,7 +98,7 @@ fn section_6_3_add_on_scores() {
 }
 
 #[test]
-fn section_6_3_the_best_are_chosen() {
+fn the_clusters_with_the_highest_scores_are_selected() {
     let parts = FleetParts {
         decisions: vec![decision("ns", "p", &["c3"]), decision("ns", "q", &["c1"])],
         ..fleet(clusters(&["c1", "c2", "c3", "c4"]))

@@ -18,7 +18,9 @@ use super::{LONG, Setup, active, failed, owner_of_policies};
 
 /// A policy whose second generation is broken, found as its owner.
 async fn broken(setup: &Setup, user: &str) -> Found {
-    setup.create(PolicyKind::Policy, "shop", "team-label").await;
+    setup
+        .create(PolicyKind::AdmissionPolicy, "shop", "team-label")
+        .await;
     setup
         .patch(
             "team-label",
@@ -66,7 +68,7 @@ async fn a_rollback_is_an_annotation_and_makes_no_generation() {
         }
     );
     let object = setup
-        .api(PolicyKind::Policy, "shop")
+        .api(PolicyKind::AdmissionPolicy, "shop")
         .get("team-label")
         .await
         .unwrap();
@@ -93,7 +95,7 @@ async fn a_rollback_of_a_policy_that_was_changed_meanwhile_is_not_asked_for() {
         "AdmissionPolicy shop/team-label was changed meanwhile; nothing was asked for"
     );
     let object = setup
-        .api(PolicyKind::Policy, "shop")
+        .api(PolicyKind::AdmissionPolicy, "shop")
         .get("team-label")
         .await
         .unwrap();
@@ -155,7 +157,7 @@ async fn a_rollback_that_is_refused_says_why() {
     let setup = Setup::start().await;
     let mut found = broken(&setup, "ann").await;
     let policy = setup
-        .api(PolicyKind::Policy, "shop")
+        .api(PolicyKind::AdmissionPolicy, "shop")
         .get("team-label")
         .await
         .unwrap();
@@ -189,7 +191,7 @@ async fn a_rollback_that_changes_nothing_waits_for_what_is_there() {
     let setup = Setup::start().await;
     let mut found = broken(&setup, "ann").await;
     let policy = setup
-        .api(PolicyKind::Policy, "shop")
+        .api(PolicyKind::AdmissionPolicy, "shop")
         .get("team-label")
         .await
         .unwrap();

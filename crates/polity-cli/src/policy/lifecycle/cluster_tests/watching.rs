@@ -41,7 +41,9 @@ impl io::Write for &Pipe {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_shows_each_change_until_the_policy_is_gone() {
     let setup = Setup::start().await;
-    setup.create(PolicyKind::Policy, "shop", "team-label").await;
+    setup
+        .create(PolicyKind::AdmissionPolicy, "shop", "team-label")
+        .await;
     let rules = json!([owner_of_policies()]);
     let owner = setup.account("ann", rules).await;
     let found = setup
@@ -56,7 +58,7 @@ async fn a_watch_shows_each_change_until_the_policy_is_gone() {
         texts.wait_for(|texts| texts.len() == 1).await.unwrap();
         setup.status("team-label", active(1)).await;
         texts.wait_for(|texts| texts.len() == 2).await.unwrap();
-        let api = setup.api(PolicyKind::Policy, "shop");
+        let api = setup.api(PolicyKind::AdmissionPolicy, "shop");
         api.delete("team-label", &DeleteParams::default())
             .await
             .unwrap();
@@ -74,7 +76,9 @@ async fn a_watch_shows_each_change_until_the_policy_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_ends_when_nobody_reads_on() {
     let setup = Setup::start().await;
-    setup.create(PolicyKind::Policy, "shop", "team-label").await;
+    setup
+        .create(PolicyKind::AdmissionPolicy, "shop", "team-label")
+        .await;
     let found = setup.find(&["team-label", "-n", "shop"]).await;
     let pipe = Pipe {
         breaks_at: Some(1),
@@ -100,7 +104,9 @@ async fn a_watch_ends_when_nobody_reads_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_is_not_allowed_is_an_error() {
     let setup = Setup::start().await;
-    setup.create(PolicyKind::Policy, "shop", "team-label").await;
+    setup
+        .create(PolicyKind::AdmissionPolicy, "shop", "team-label")
+        .await;
     let mut rule = owner_of_policies();
     rule["verbs"] = json!(["get"]);
     let reader = setup.account("bob", json!([rule])).await;
@@ -117,7 +123,9 @@ async fn a_watch_that_is_not_allowed_is_an_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_returns_on_the_change() {
     let setup = Setup::start().await;
-    setup.create(PolicyKind::Policy, "shop", "team-label").await;
+    setup
+        .create(PolicyKind::AdmissionPolicy, "shop", "team-label")
+        .await;
     let clock = Clock::system();
     let words = ["team-label", "-n", "shop"];
 
@@ -173,7 +181,7 @@ async fn a_wait_returns_on_the_change() {
         Waited::Reached("generation 3 is enforced".to_owned())
     );
 
-    let api = setup.api(PolicyKind::Policy, "shop");
+    let api = setup.api(PolicyKind::AdmissionPolicy, "shop");
     let found = setup.find(&words).await;
     let story = async {
         api.delete("team-label", &DeleteParams::default())

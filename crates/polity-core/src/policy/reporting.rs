@@ -6,15 +6,15 @@ use super::PolicyKind;
 
 /// A kind of policy that writes policy reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SourceKind {
+pub enum ReportingKind {
     /// An admission policy or a group of admission policies.
     Admission(PolicyKind),
     /// A ConfigurationPolicy.
     Configuration,
 }
 
-impl SourceKind {
-    /// All kinds of sources, in the order in which reports list them.
+impl ReportingKind {
+    /// All kinds that write reports, in the order in which reports list them.
     pub const ALL: [Self; 5] = [
         Self::Admission(PolicyKind::ClusterAdmissionPolicy),
         Self::Admission(PolicyKind::AdmissionPolicy),
@@ -66,13 +66,13 @@ impl SourceKind {
     }
 }
 
-impl From<PolicyKind> for SourceKind {
+impl From<PolicyKind> for ReportingKind {
     fn from(kind: PolicyKind) -> Self {
         Self::Admission(kind)
     }
 }
 
-impl fmt::Display for SourceKind {
+impl fmt::Display for ReportingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn no_prefix_is_the_start_of_another() {
-        for a in SourceKind::ALL {
-            for b in SourceKind::ALL {
-                let prefix = |kind: SourceKind| format!("{}-", kind.report_prefix());
+        for a in ReportingKind::ALL {
+            for b in ReportingKind::ALL {
+                let prefix = |kind: ReportingKind| format!("{}-", kind.report_prefix());
                 assert_eq!(prefix(b).starts_with(&prefix(a)), a == b);
             }
         }
@@ -94,14 +94,14 @@ mod tests {
 
     #[test]
     fn kinds_and_prefixes_parse_back() {
-        for kind in SourceKind::ALL {
-            assert_eq!(SourceKind::parse(kind.as_str()), Some(kind));
+        for kind in ReportingKind::ALL {
+            assert_eq!(ReportingKind::parse(kind.as_str()), Some(kind));
             assert_eq!(
-                SourceKind::from_report_prefix(kind.report_prefix()),
+                ReportingKind::from_report_prefix(kind.report_prefix()),
                 Some(kind)
             );
         }
-        assert_eq!(SourceKind::parse("Policy"), None);
-        assert!(SourceKind::ALL.is_sorted());
+        assert_eq!(ReportingKind::parse("Policy"), None);
+        assert!(ReportingKind::ALL.is_sorted());
     }
 }
