@@ -22,9 +22,9 @@ pub enum FetchError {
     Unauthorized { host: String, message: String },
     #[error("{host} sent the download elsewhere: {reason}")]
     Redirected { host: String, reason: String },
-    /// The request must not reach this machine.
+    /// The request must not reach this machine, its link or a metadata service.
     #[error(
-        "{host} is on this machine or its link: it is reached only if it is listed as an insecure source"
+        "{host} is on this machine, its link or a metadata service: it is reached only if it is listed as an insecure source"
     )]
     OutOfReach { host: String },
     #[error("{uri} is not a policy module: {reason}")]

@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::error::FetchError;
 use crate::fetcher::Limits;
-use crate::reach::{self, LocalAddress, Reach};
+use crate::reach::{self, Reach, RefusedAddress};
 use crate::sources::Sources;
 use crate::transport::{Way, unreachable};
 
@@ -121,7 +121,7 @@ impl Requester<'_> {
             };
         }
         let sent = request.send().await;
-        sent.map_err(|error| match local_address(&error) {
+        sent.map_err(|error| match is_refused_address(&error) {
             true => FetchError::OutOfReach { host: listed(url) },
             false => unreachable(&listed(url), &error),
         })
@@ -240,11 +240,11 @@ fn target(response: &Response, from: &Url) -> Option<Url> {
     target.host_str().is_some().then_some(target)
 }
 
-/// Whether a request failed since the name of its host is of this machine.
-fn local_address(error: &reqwest::Error) -> bool {
+/// Whether a request failed because the name of its host resolves to a refused address.
+fn is_refused_address(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(one) = cause {
-        if one.is::<LocalAddress>() {
+        if one.is::<RefusedAddress>() {
             return true;
         }
         cause = one.source();
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_elsewhere_cannot_name_this_machine() {
-        let local = "is on this machine or its link";
+        let local = "is on this machine, its link";
         let plain = "to a host without TLS";
         let anywhere = Sources::default();
         let listed = Sources {
@@ -283,52 +283,59 @@ mod tests {
         };
         for (host, way, sources, url, expected) in [
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
-                "https://192.0.2.1/",
+                "https://203.0.113.1/",
                 None,
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
-                "https://192.0.2.2/",
+                "https://203.0.113.2/",
                 None,
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
-                "http://192.0.2.2/",
+                "http://203.0.113.2/",
                 Some(plain),
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
                 "https://127.0.0.1/",
                 Some(local),
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
                 "https://2130706433/",
                 Some(local),
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
                 "https://[::1]/",
                 Some(local),
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
                 "https://169.254.169.254/",
+                Some(local),
+            ),
+            (
+                "203.0.113.1",
+                Way::Https,
+                &anywhere,
+                "https://168.63.129.16/",
                 Some(local),
             ),
             (
@@ -360,17 +367,17 @@ mod tests {
                 Some(local),
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &listed,
                 "http://127.0.0.1:5000/",
                 None,
             ),
             (
-                "192.0.2.1",
+                "203.0.113.1",
                 Way::Https,
                 &anywhere,
-                "ftp://192.0.2.1/",
+                "ftp://203.0.113.1/",
                 Some("another scheme"),
             ),
         ] {

@@ -119,25 +119,25 @@ async fn the_server_is_not_asked_about_itself() {
             "loopback",
             format!("http://{other}/yes.wasm"),
             "PullError",
-            "is on this machine or its link",
+            "is on this machine, its link",
         ),
         (
             "link-local",
             "http://169.254.169.254/latest/meta-data".to_owned(),
             "PullError",
-            "is on this machine or its link",
+            "is on this machine, its link",
         ),
         (
             "registry",
             format!("registry://{other}/p:v1"),
             "PullError",
-            "is on this machine or its link",
+            "is on this machine, its link",
         ),
         (
             "redirect",
             format!("http://{address}/away.wasm"),
             "PullError",
-            "169.254.169.254 is on this machine or its link",
+            "169.254.169.254 is on this machine, its link",
         ),
     ] {
         let revision = world.add_namespaced(name, &module).await;
