@@ -4,7 +4,7 @@
 //!   follows changes of its files and drains when it is told to stop.
 //! - [`Managed`] is the whole server in a cluster: it serves the PolicyRevisions of its PolicyServer.
 //! - [`PolicyTable`] is what is served: immutable, swapped whole, read without a lock.
-//! - [`Webhook`] is the HTTP side as a service without a socket.
+//! - [`ReviewService`] is the HTTP side as a service without a socket.
 //! - [`FairQueue`] decides who is evaluated next, as a value.
 //!
 //! Verdicts are made by `polity-eval`, modules and host calls are `polity-host`'s. There is no policy logic here: both
@@ -19,13 +19,13 @@ mod process;
 mod refusal;
 mod reload;
 mod reply;
+mod review;
 mod route;
 mod span;
 mod standalone;
 mod table;
 mod time_limit;
 mod turnstile;
-mod webhook;
 
 pub use fair::{Admitted, Entered, FairLimits, FairQueue, Full, Pace, Ticket};
 pub use load::{LoadError, Loader};
@@ -33,7 +33,7 @@ pub use managed::{CacheOptions, Managed, ManagedError, ManagedOptions, ReplicaId
 pub use metrics::ServerMetrics;
 pub use polity_eval::{EngineOptions, Limits as GuestLimits};
 pub use process::{ModuleOptions, runtime_threads};
+pub use review::{RequestLimits, ReviewService, ReviewServiceOptions};
 pub use standalone::{ClusterChoice, Standalone, StandaloneError, StandaloneOptions};
 pub use table::{Generation, NotServed, PolicyTable, Prepared, Served};
 pub use turnstile::Shed;
-pub use webhook::{Webhook, WebhookLimits, WebhookOptions};

@@ -37,7 +37,7 @@ use tracing::info;
 use self::assemble::Groups;
 pub use self::cache::shared::CacheOptions;
 use crate::process::{DRAIN, ModuleOptions};
-use crate::webhook::WebhookLimits;
+use crate::review::RequestLimits;
 
 /// Everything a server is told.
 pub struct ManagedOptions {
@@ -64,7 +64,7 @@ pub struct ManagedOptions {
     /// Requests for this namespace are let through unseen.
     pub always_accept_namespace: Option<String>,
     /// What requests may take.
-    pub limits: WebhookLimits,
+    pub limits: RequestLimits,
     /// How long to go on serving after the order to stop, while callers learn of it.
     pub shutdown_delay: Duration,
     /// The timing of the lease.

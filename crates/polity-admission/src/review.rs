@@ -47,7 +47,7 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What requests may take.
 #[derive(Debug, Clone, Copy)]
-pub struct WebhookLimits {
+pub struct RequestLimits {
     /// One body in bytes.
     pub body: usize,
     /// All bodies in memory, in bytes.
@@ -58,14 +58,14 @@ pub struct WebhookLimits {
     pub time: Option<Duration>,
 }
 
-/// What a webhook is made of.
-pub struct WebhookOptions {
+/// What a [`ReviewService`] is made of.
+pub struct ReviewServiceOptions {
     /// What all evaluations share.
     pub environment: Environment,
     /// What is served; swapped by whoever keeps it up to date.
     pub table: Arc<ArcSwap<PolicyTable>>,
     /// What requests may take.
-    pub limits: WebhookLimits,
+    pub limits: RequestLimits,
     /// Where things are counted.
     pub metrics: ServerMetrics,
     /// What time it is.
@@ -74,7 +74,7 @@ pub struct WebhookOptions {
 
 /// The service. Clones are the same.
 #[derive(Clone)]
-pub struct Webhook(Arc<Inner>);
+pub struct ReviewService(Arc<Inner>);
 
 struct Inner {
     environment: Environment,
@@ -99,10 +99,10 @@ pub(crate) enum Review<'a> {
     Raw(RawReview<'a>),
 }
 
-impl Webhook {
+impl ReviewService {
     /// A service over a table.
-    pub fn new(options: WebhookOptions) -> Self {
-        let WebhookOptions {
+    pub fn new(options: ReviewServiceOptions) -> Self {
+        let ReviewServiceOptions {
             environment,
             table,
             limits,
@@ -333,7 +333,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application") && (subtype.eq_ignore_ascii_case("json") || has_suffix)
 }
 
-impl<B> Service<Request<B>> for Webhook
+impl<B> Service<Request<B>> for ReviewService
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -347,7 +347,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let webhook = self.clone();
-        Box::pin(async move { Ok(webhook.answer(request).await) })
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
     }
 }

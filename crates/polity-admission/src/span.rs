@@ -7,8 +7,8 @@ use polity_eval::Evaluation;
 use tracing::field::Empty;
 use tracing::{Span, info, info_span, record_all};
 
+use crate::review::Review;
 use crate::route::Asked;
-use crate::webhook::Review;
 
 /// Opens the span of a request. Its last fields are filled by [`close`].
 pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_>) -> Span {

@@ -28,8 +28,8 @@ use crate::process::{
     DRAIN, ModuleOptions, OffTheWorker, beyond_this_machine, follow_certificate, probe, run_server,
 };
 use crate::reload::Follower;
+use crate::review::{RequestLimits, ReviewService, ReviewServiceOptions};
 use crate::table::PolicyTable;
-use crate::webhook::{Webhook, WebhookLimits, WebhookOptions};
 
 /// How long a cluster may take to say that it is there.
 const CLUSTER_PATIENCE: Duration = Duration::from_secs(10);
@@ -56,7 +56,7 @@ pub struct StandaloneOptions {
     /// Requests for this namespace are let through unseen.
     pub always_accept_namespace: Option<String>,
     /// What requests may take.
-    pub limits: WebhookLimits,
+    pub limits: RequestLimits,
     /// Whether policies that are not ready are served as such.
     pub continue_on_errors: bool,
     /// How long to go on serving after the order to stop, while callers learn of it.
@@ -247,14 +247,14 @@ async fn start(
     let table = Arc::new(ArcSwap::from_pointee(loaded));
 
     let address = server.address();
-    let webhook = Webhook::new(WebhookOptions {
+    let reviews = ReviewService::new(ReviewServiceOptions {
         environment,
         table: table.clone(),
         limits,
         metrics: server_metrics,
         clock: clock.clone(),
     });
-    run_server(&serving, "webhook", server, webhook);
+    run_server(&serving, "review endpoint", server, reviews);
     follow_file(path, text, loader, table, &serving, &clock)?;
     part.ready("loaded");
     info!(%address, readiness = %readiness_address, n_policies, n_failed, "serving");

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::CommandFactory as _;
 use polity_admission::{
     ClusterChoice, EngineOptions, FairLimits, GuestLimits, Managed, ManagedOptions, ModuleOptions,
-    Standalone, StandaloneOptions, WebhookLimits, runtime_threads,
+    RequestLimits, Standalone, StandaloneOptions, runtime_threads,
 };
 use polity_cli::exit::Exit;
 use polity_runtime::args::{ByteSize, ClientArgs, HumanDuration, TlsArgs};
@@ -329,7 +329,7 @@ impl ServerArgs {
             telemetry: _,
             refused: _,
         } = self;
-        let (webhook, readiness) = (listen.webhook(), listen.readiness());
+        let (requests, readiness) = (listen.requests(), listen.readiness());
         let client = client::connect(&client)
             .await
             .context("connecting to the cluster")?;
@@ -338,14 +338,14 @@ impl ServerArgs {
             cache: cluster.cache(),
             identity: cluster.identity(),
             client,
-            listen: webhook,
+            listen: requests,
             readiness_listen: readiness,
             tls: tls.files(),
             engine: limits.engine(workers, modules.max_module_size),
             modules: modules.options(),
             policy_timeout: limits.policy_timeout(),
             always_accept_namespace: policies.always_accept_admission_reviews_on_namespace,
-            limits: limits.webhook(workers),
+            limits: limits.requests(workers),
             shutdown_delay: listen.shutdown_delay.0,
             lease: LeaseTiming::default(),
             metrics,
@@ -367,7 +367,7 @@ impl ServerArgs {
             telemetry: _,
             refused: _,
         } = self;
-        let (webhook, readiness) = (listen.webhook(), listen.readiness());
+        let (requests, readiness) = (listen.requests(), listen.readiness());
         let PolicyArgs {
             // It was chosen.
             standalone: _,
@@ -378,7 +378,7 @@ impl ServerArgs {
         } = policies;
         StandaloneOptions {
             policies,
-            listen: webhook,
+            listen: requests,
             readiness_listen: readiness,
             tls: tls.files(),
             engine: limits.engine(workers, modules.max_module_size),
@@ -389,7 +389,7 @@ impl ServerArgs {
             },
             policy_timeout: limits.policy_timeout(),
             always_accept_namespace: always_accept_admission_reviews_on_namespace,
-            limits: limits.webhook(workers),
+            limits: limits.requests(workers),
             continue_on_errors,
             shutdown_delay: listen.shutdown_delay.0,
             metrics,
@@ -399,7 +399,7 @@ impl ServerArgs {
 }
 
 impl ListenArgs {
-    fn webhook(&self) -> SocketAddr {
+    fn requests(&self) -> SocketAddr {
         SocketAddr::new(self.addr, self.port)
     }
 
@@ -460,8 +460,8 @@ impl LimitArgs {
         }
     }
 
-    fn webhook(&self, workers: usize) -> WebhookLimits {
-        WebhookLimits {
+    fn requests(&self, workers: usize) -> RequestLimits {
+        RequestLimits {
             body: self.max_body_size.0,
             bodies: self.max_bodies_size.0,
             queue: FairLimits {

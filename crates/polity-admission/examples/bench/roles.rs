@@ -9,8 +9,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use polity_admission::{
-    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, Standalone, StandaloneOptions,
-    WebhookLimits, runtime_threads,
+    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, RequestLimits, Standalone,
+    StandaloneOptions, runtime_threads,
 };
 use polity_runtime::args::{ClientArgs, LogArgs};
 use polity_runtime::metrics::Metrics;
@@ -100,7 +100,7 @@ fn options(folder: &Path, workers: usize) -> StandaloneOptions {
         },
         policy_timeout: Some(Duration::from_secs(2)),
         always_accept_namespace: None,
-        limits: WebhookLimits {
+        limits: RequestLimits {
             body: 8 << 20,
             bodies: 256 << 20,
             queue: FairLimits {

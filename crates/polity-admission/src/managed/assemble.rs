@@ -39,8 +39,8 @@ use crate::metrics::ServerMetrics;
 use crate::process::{
     DRAIN, ModuleOptions, OffTheWorker, beyond_this_machine, follow_certificate, probe, run_server,
 };
+use crate::review::{ReviewService, ReviewServiceOptions};
 use crate::table::PolicyTable;
-use crate::webhook::{Webhook, WebhookOptions};
 
 /// The tasks of a server, by when they end.
 #[derive(Debug, Clone)]
@@ -117,14 +117,14 @@ pub(super) async fn start(
         ..environment(client.clone(), &fetcher, &clock)
     };
     let table = Arc::new(ArcSwap::from_pointee(PolicyTable::default()));
-    let webhook = Webhook::new(WebhookOptions {
+    let reviews = ReviewService::new(ReviewServiceOptions {
         environment: environment.clone(),
         table: table.clone(),
         limits,
         metrics: server_metrics.clone(),
         clock: clock.clone(),
     });
-    run_server(&groups.serving, "webhook", server, webhook);
+    run_server(&groups.serving, "review endpoint", server, reviews);
 
     let grants = NamespacedGrants::read(server_config).await;
     let own = OwnVault::new(fetcher.store.clone(), &engine);

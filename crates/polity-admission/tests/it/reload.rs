@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use polity_admission::{
-    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, Standalone, StandaloneError,
-    StandaloneOptions, WebhookLimits,
+    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, RequestLimits, Standalone,
+    StandaloneError, StandaloneOptions,
 };
 use polity_runtime::args::ClientArgs;
 use polity_runtime::metrics::Metrics;
@@ -37,7 +37,7 @@ fn options(folder: &Path) -> StandaloneOptions {
         },
         policy_timeout: Some(Duration::from_secs(2)),
         always_accept_namespace: None,
-        limits: WebhookLimits {
+        limits: RequestLimits {
             body: 8 << 20,
             bodies: 64 << 20,
             queue: FairLimits {

@@ -1,4 +1,4 @@
-//! Guests that answer what they are told to, and a webhook over policies made of them.
+//! Guests that answer what they are told to, and a review service over policies made of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use polity_admission::{
-    FairLimits, PolicyTable, Prepared, ServerMetrics, Webhook, WebhookLimits, WebhookOptions,
+    FairLimits, PolicyTable, Prepared, RequestLimits, ReviewService, ReviewServiceOptions,
+    ServerMetrics,
 };
 use polity_eval::{
     Engine, EngineOptions, Environment, ExecutionMode, InitError, Module, NoServices, Policy,
@@ -112,12 +113,12 @@ pub(crate) fn compile(text: &str) -> Module {
         .unwrap()
 }
 
-/// A webhook in the making.
+/// The parts of a review service.
 pub(crate) struct Server {
     pub(crate) file: String,
     pub(crate) modules: BTreeMap<String, Module>,
     pub(crate) environment: Environment,
-    pub(crate) limits: WebhookLimits,
+    pub(crate) limits: RequestLimits,
 }
 
 impl Server {
@@ -130,7 +131,7 @@ impl Server {
                 .map(|(name, text)| ((*name).to_owned(), compile(text)))
                 .collect(),
             environment: Environment::new(Arc::new(NoServices)),
-            limits: WebhookLimits {
+            limits: RequestLimits {
                 body: 1 << 20,
                 bodies: 16 << 20,
                 queue: FairLimits {
@@ -161,21 +162,21 @@ impl Server {
             Prepared { id, config, policy }
         });
         let table = PolicyTable::new(prepared);
-        let webhook = Webhook::new(WebhookOptions {
+        let reviews = ReviewService::new(ReviewServiceOptions {
             environment: self.environment.clone(),
             table: Arc::new(ArcSwap::from_pointee(table)),
             limits: self.limits,
             metrics: ServerMetrics::new(&metrics.meter("kubewarden")),
             clock: Clock::system(),
         });
-        Running { webhook, metrics }
+        Running { reviews, metrics }
     }
 }
 
-/// A webhook that answers.
+/// A review service, and the metrics that it counts.
 #[derive(Clone)]
 pub(crate) struct Running {
-    pub(crate) webhook: Webhook,
+    pub(crate) reviews: ReviewService,
     pub(crate) metrics: Metrics,
 }
 
@@ -206,7 +207,7 @@ impl Answer {
 
 impl Running {
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
-        let response = self.webhook.clone().oneshot(request).await.unwrap();
+        let response = self.reviews.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         Answer {

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use polity_admission::{
     EngineOptions, FairLimits, Managed, ManagedOptions, ModuleOptions, ReplicaIdentity,
-    WebhookLimits,
+    RequestLimits,
 };
 use polity_api::policies::v1::{PolicyCondition, PolicyRevision, PolicyRevisionStatus};
 use polity_runtime::lease::LeaseTiming;
@@ -264,7 +264,7 @@ impl World {
             server_config: self.folder.path().join("server.yml"),
             policy_timeout: Some(Duration::from_secs(2)),
             always_accept_namespace: None,
-            limits: WebhookLimits {
+            limits: RequestLimits {
                 body: 8 << 20,
                 bodies: 64 << 20,
                 queue: FairLimits {
