@@ -1,7 +1,8 @@
 //! Guests that answer what they are told to, and a review service over policies made of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use polity_admission::{
-    FairLimits, PolicyTable, Prepared, RequestLimits, ReviewService, ReviewServiceOptions,
-    ServerMetrics,
+    FairLimits, ModuleOptions, PolicyTable, Prepared, RequestLimits, ReviewService,
+    ReviewServiceOptions, ServerMetrics, ServerOptions,
 };
 use polity_eval::{
     Engine, EngineOptions, Environment, ExecutionMode, InitError, Module, NoServices, Policy,
@@ -111,6 +112,37 @@ pub(crate) fn compile(text: &str) -> Module {
     ENGINE
         .compile(&wat::parse_str(text).unwrap(), Some(mode))
         .unwrap()
+}
+
+/// The options of a server on free ports of loopback, without TLS, that keeps its modules in a directory.
+pub(crate) fn server_options(store: PathBuf) -> ServerOptions {
+    let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    ServerOptions {
+        listen: local,
+        readiness_listen: local,
+        tls: None,
+        engine: EngineOptions::default(),
+        modules: ModuleOptions {
+            store,
+            ..ModuleOptions::default()
+        },
+        policy_timeout: Some(Duration::from_secs(2)),
+        always_accept_namespace: None,
+        limits: RequestLimits {
+            body: 8 << 20,
+            bodies: 64 << 20,
+            queue: FairLimits {
+                places: 2,
+                waiting: 256,
+                waiting_per_policy: 256,
+                slow_after: Duration::from_millis(100),
+            },
+            time: Some(Duration::from_secs(30)),
+        },
+        shutdown_delay: Duration::ZERO,
+        metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
+    }
 }
 
 /// The parts of a review service.

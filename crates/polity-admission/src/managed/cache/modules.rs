@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use crate::managed::cache::vault::{Absence, Found, Pinned, Vault, VaultError};
 use crate::managed::prepare::failure::{Fault, Trouble};
 use crate::metrics::{Phase, ServerMetrics};
-use crate::process::beyond_this_machine;
+use crate::server::beyond_this_machine;
 
 /// How long a compilation may take.
 const COMPILATION: Duration = Duration::from_mins(2);

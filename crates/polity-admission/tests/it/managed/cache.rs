@@ -68,7 +68,7 @@ impl World {
     /// One whose time is the test's, and which leads on when much of that passes at once.
     async fn sharing_by(&self, clock: &Clock, ordinal: i32, signing: &Signing) -> Replica {
         let mut options = self.sharing_options(ordinal, signing);
-        options.clock = clock.clone();
+        options.server.clock = clock.clone();
         options.lease.lease_duration = Duration::from_hours(4);
         options.lease.renew_deadline = Duration::from_hours(3);
         Replica::start(options).await

@@ -152,7 +152,7 @@ async fn three_crashes_fail_the_policy_until_the_next_attempt_is_due() {
     replace_guest(&world);
     let clock = Clock::manual(Clock::system().now());
     let mut options = world.options(0, world.client.clone());
-    options.clock = clock.clone();
+    options.server.clock = clock.clone();
     let replica = Replica::start(options).await;
     eventually("the policy has failed", || async {
         clock.advance(Duration::from_millis(10));

@@ -71,7 +71,7 @@ async fn replicas_that_stop_in_turn_lose_no_request() {
     let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
     let start = async |ordinal: i32| {
         let mut options = world.options(ordinal, world.client.clone());
-        options.shutdown_delay = Duration::from_secs(1);
+        options.server.shutdown_delay = Duration::from_secs(1);
         let replica = Replica::start(options).await;
         world
             .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))

@@ -231,7 +231,7 @@ async fn deleted_while_it_is_pulled_it_leaves_nothing() {
     let sources = world.folder.path().join("sources.yml");
     std::fs::write(&sources, format!("insecure_sources: [\"{address}\"]")).unwrap();
     let mut options = world.options(0, world.client.clone());
-    options.modules.sources = Some(sources);
+    options.server.modules.sources = Some(sources);
     let replica = super::world::Replica::start(options).await;
 
     let old = world.add("p", 1, &format!("http://{address}/p.wasm")).await;
@@ -256,7 +256,7 @@ async fn told_to_stop_it_answers_until_the_end() {
     let world = World::start().await;
     let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
     let mut options = world.options(0, world.client.clone());
-    options.shutdown_delay = std::time::Duration::from_secs(1);
+    options.server.shutdown_delay = std::time::Duration::from_secs(1);
     let replica = super::world::Replica::start(options).await;
     world
         .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))

@@ -95,7 +95,7 @@ impl World {
         let sources = self.folder.path().join("sources.yml");
         std::fs::write(&sources, format!("insecure_sources: [\"{address}\"]")).unwrap();
         let mut options = self.options(0, self.client.clone());
-        options.modules.sources = Some(sources);
+        options.server.modules.sources = Some(sources);
         Replica::start(options).await
     }
 }
