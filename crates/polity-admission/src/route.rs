@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_section_8_1() {
+    fn paths_name_an_endpoint_a_policy_and_a_generation() {
         let route = |asked, id: &'static str, generation| {
             Some(Route {
                 asked,

@@ -106,7 +106,7 @@ impl Turnstile {
         deadline: Deadline,
     ) -> Result<Pass, Shed> {
         // Also when the client goes away and this future is dropped.
-        let _place = Place {
+        let _place = Waiting {
             turnstile: self,
             policy,
             ticket,
@@ -177,13 +177,13 @@ impl Drop for Pass {
 }
 
 /// Somebody in the queue.
-struct Place<'a> {
+struct Waiting<'a> {
     turnstile: &'a Turnstile,
     policy: &'a Arc<str>,
     ticket: Ticket,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let grant = self
             .turnstile

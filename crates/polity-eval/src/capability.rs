@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_of_section_12_2() {
+    fn a_pattern_grants_everything_below_its_prefix() {
         for (patterns, call, allowed) in [
             (&["*"][..], "oci/v1/verify", true),
             (&["*"], "made/up", true),

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_section_7_3() {
+    fn a_policy_needs_only_a_module() {
         let policy =
             single("p: {module: 'file:///p.wasm', namespacedName: {Namespace: a, Name: b}}");
         assert_eq!(policy.mode, Mode::Protect);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_section_7_3() {
+    fn every_field_of_a_policy_is_read() {
         let policy = single(
             "p:
   module: registry://ghcr.io/kubewarden/policies/capabilities-psp:v1.0.0

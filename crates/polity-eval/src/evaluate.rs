@@ -8,9 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::{
     AdmissionRequest, AdmissionResponse, Cause, Mode, Policy, RawReview, Services, Settings,
-    Status,
-    answer::ValidationAnswer,
-    group,
+    Status, group,
+    guest_result::ValidationResult,
     host::{GuestCache, PolicyHost},
     patch,
     policy::{Body, Guest},
@@ -201,7 +200,7 @@ impl Policy {
         }
     }
 
-    /// Section 9, step 5: mode, then mutation, then message.
+    /// Applies the mode, then the mutation, then the message (docs/spec/admission.md#9).
     fn constrain(&self, response: AdmissionResponse) -> AdmissionResponse {
         let (may_mutate, message) = match &self.body {
             Body::Single {
@@ -288,7 +287,7 @@ pub(crate) fn ask(
         question.uid,
         question.deadline,
     ) {
-        Ok(bytes) => match ValidationAnswer::parse(&bytes) {
+        Ok(bytes) => match ValidationResult::parse(&bytes) {
             Ok(answer) => respond(guest, question, answer),
             Err(problem) => internal_error(question.uid, &problem),
         },
@@ -299,7 +298,7 @@ pub(crate) fn ask(
 fn respond(
     guest: &Guest,
     question: &Question<'_>,
-    answer: ValidationAnswer<'_>,
+    answer: ValidationResult<'_>,
 ) -> AdmissionResponse {
     let mut response = AdmissionResponse {
         uid: question.uid.to_owned(),
@@ -358,7 +357,7 @@ mod tests {
     use crate::AdmissionReview;
 
     #[test]
-    fn payloads_of_section_11() {
+    fn payloads_have_the_fields_that_guests_read() {
         let body = br#"{"request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"",
             "version":"v1","resource":"pods"},"operation":"DELETE","userInfo":{},"object":null,
             "oldObject":{ "b":1, "a": 1.10 }}}"#;

@@ -18,7 +18,7 @@ pub use calls::{
     ListResources, ResourceAttributes, SubjectAccess, SubjectAccessReview, VerifyKind,
 };
 pub use prune::prune_object;
-pub use record::{Answer, Exchange, Recorder, Replay, ReplayError, recording_to_yaml};
+pub use record::{Exchange, RecordedResponse, Recorder, Replay, ReplayError, recording_to_yaml};
 
 use crate::{Environment, Grants, policy::Guest};
 

@@ -12,11 +12,11 @@
 //!
 //! There is no HTTP in here, and nothing async: evaluations block the thread they are on.
 
-mod answer;
 mod capability;
 mod config;
 mod evaluate;
 mod group;
+mod guest_result;
 mod host;
 mod patch;
 mod policy;
@@ -31,10 +31,10 @@ pub use config::{
 };
 pub use evaluate::{Environment, Evaluation, Origin};
 pub use host::{
-    Answer, CachedServices, CapabilityRequest, Certificate, CertificateEncoding, CertificateQuery,
-    Exchange, GetResource, GuestCache, ListResources, NoServices, Recorder, Replay, ReplayError,
-    ResourceAttributes, Services, SubjectAccess, SubjectAccessReview, VerifyKind, prune_object,
-    recording_to_yaml,
+    CachedServices, CapabilityRequest, Certificate, CertificateEncoding, CertificateQuery,
+    Exchange, GetResource, GuestCache, ListResources, NoServices, RecordedResponse, Recorder,
+    Replay, ReplayError, ResourceAttributes, Services, SubjectAccess, SubjectAccessReview,
+    VerifyKind, prune_object, recording_to_yaml,
 };
 pub use patch::PatchError;
 pub use policy::{InitError, Policy};

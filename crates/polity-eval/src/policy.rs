@@ -8,7 +8,7 @@ use polity_wasm::{ExecutionMode, LoadError, Module, Operation, RunError};
 
 use crate::{
     CapabilitySet, Environment, Grants, GroupConfig, GuestConfig, Mode, PolicyConfig, Settings,
-    answer::SettingsAnswer,
+    guest_result::SettingsResult,
 };
 
 /// Why a policy is not ready. The text is what callers of the policy get to read.
@@ -283,7 +283,7 @@ impl Guest {
             Ok(bytes) => bytes,
             Err(error) => return Err(self.settings_not_checked(&error)),
         };
-        let answer = SettingsAnswer::parse(&bytes).map_err(InitError::Run)?;
+        let answer = SettingsResult::parse(&bytes).map_err(InitError::Run)?;
         if answer.valid {
             return Ok(());
         }

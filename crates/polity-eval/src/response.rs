@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_section_8_3() {
+    fn bodies_have_the_fields_of_an_admission_review() {
         assert_eq!(
             text(AdmissionResponse::allow("u").to_review()),
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u","allowed":true,"auditAnnotations":null,"warnings":null}}"#

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_section_12_1() {
+    fn an_untrusted_certificate_has_its_reason() {
         let (ours, theirs) = (authority("ours"), authority("theirs"));
         let certificate = leaf(&ours);
         let chain = [der(ours.certificate())];

@@ -30,7 +30,7 @@ pub use self::collect::{Collected, Demand, Reference};
 pub use self::disk::CacheError;
 use self::disk::{Disk, NotRead, Size};
 pub use self::facts::{CacheBuild, CacheIdentity, ModuleFacts};
-use self::layout::{Form, Place};
+use self::layout::{Form, ModuleDirectory};
 pub use self::signer::{SignerError, SignerFiles, SignerTexts};
 
 /// The largest file that is kept: far more than the code of the largest module.
@@ -127,9 +127,9 @@ impl SharedCache {
         referenced: &[ModuleFacts],
         now: Timestamp,
     ) -> Result<usize, CacheError> {
-        let places: BTreeMap<Place, Digest> = referenced
+        let places: BTreeMap<ModuleDirectory, Digest> = referenced
             .iter()
-            .map(|facts| (Place::of(&facts.uri, &facts.digest), facts.digest))
+            .map(|facts| (ModuleDirectory::of(&facts.uri, &facts.digest), facts.digest))
             .collect();
         let mut n_signed = 0;
         for (place, digest) in places {
@@ -163,7 +163,7 @@ impl SharedCache {
         form: Form<'_>,
         now: Timestamp,
     ) -> Result<Vec<u8>, NotRead> {
-        let place = Place::of(&facts.uri, &facts.digest);
+        let place = ModuleDirectory::of(&facts.uri, &facts.digest);
         let signing = self.0.signing.load();
         let name = form.file_name();
         let signed = self.read_signature(&place, &name, &signing.trust, now)?;
@@ -199,7 +199,7 @@ impl SharedCache {
     /// The signature of a file, which says what the file is before any of it is read.
     fn read_signature(
         &self,
-        place: &Place,
+        place: &ModuleDirectory,
         name: &str,
         trust: &BlobTrust,
         now: Timestamp,
@@ -218,7 +218,7 @@ impl SharedCache {
 
     fn read_signed(
         &self,
-        place: &Place,
+        place: &ModuleDirectory,
         name: &str,
         signed: &SignedBlob,
     ) -> Result<Vec<u8>, NotRead> {
@@ -232,7 +232,7 @@ impl SharedCache {
     }
 
     fn store(&self, facts: &ModuleFacts, form: Form<'_>, bytes: &[u8]) -> Result<(), CacheError> {
-        let place = Place::of(&facts.uri, &facts.digest);
+        let place = ModuleDirectory::of(&facts.uri, &facts.digest);
         let name = form.file_name();
         let predicate = facts.predicate(kind(form), &self.0.build);
         let signature = self
@@ -251,7 +251,7 @@ impl SharedCache {
     /// it stays what it was.
     fn sign_file_anew(
         &self,
-        place: &Place,
+        place: &ModuleDirectory,
         name: &str,
         digest: &Digest,
         now: Timestamp,

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_of_section_10() {
+    fn missing_metadata_has_defaults() {
         let metadata = Metadata::parse(br#"{"rules":[],"mutating":false}"#).unwrap();
         assert_eq!(metadata.protocol_version, None);
         assert!(metadata.background_audit);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_section_10() {
+    fn every_field_of_the_metadata_is_read() {
         let text = br#"{"protocolVersion":"v1","rules":[{"apiGroups":[""],"apiVersions":["v1"],
             "resources":["pods"],"operations":["CREATE","*"]}],"annotations":{"a":"b"},"mutating":true,
             "backgroundAudit":false,"executionMode":"wasi","policyType":"raw",

@@ -239,7 +239,7 @@ impl LeaderParts {
         );
         let gathered = match self.preparer.gather(&revision, earlier.as_deref()).await {
             Ok(gathered) => gathered,
-            Err(trouble) => return self.fail(&job.uid, trouble.initialized()).await,
+            Err(failure) => return self.fail(&job.uid, failure.initialized()).await,
         };
         let note = first_note.or_else(|| note(!job.is_first));
         if !job.is_first
@@ -258,7 +258,7 @@ impl LeaderParts {
                 info!(revision = revision.name(), ?written, "initialized");
                 End::unless_done(written).unwrap_or(End::Over)
             }
-            Err(trouble) => self.fail(&job.uid, trouble.initialized()).await,
+            Err(failure) => self.fail(&job.uid, failure.initialized()).await,
         };
         if let (Some(note), End::Over | End::Failed(_)) = (note, end) {
             note.has_result();

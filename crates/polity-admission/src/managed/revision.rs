@@ -230,7 +230,7 @@ mod tests {
         assert!(read(Sample::new(1)).is_some());
         assert!(
             read(Sample::new(1).server("other")).is_none(),
-            "19.11: a label that differs from data.spec.policyServer"
+            "a label that differs from data.spec.policyServer"
         );
         assert!(read(Sample::new(1).of_kind("Pod", None)).is_none());
         assert!(read(Sample::new(0).generation(-1)).is_none());

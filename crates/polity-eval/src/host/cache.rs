@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_of_section_12_1() {
+    fn responses_are_kept_for_as_long_as_their_call_allows() {
         let image = CapabilityRequest::OciManifest {
             image: "i".to_owned(),
         };

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_of_section_12_1_is_read() {
+    fn every_host_call_is_read() {
         for (call, payload, tag) in [
             (
                 "oci v1/verify",

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_of_section_12_1() {
+    fn a_mask_keeps_the_fields_that_it_names() {
         let head = json!({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}});
         let with = |key: &str, value: Value| {
             let mut object = head.clone();

@@ -17,14 +17,14 @@ pub enum Exchange {
         /// YAML with a tag such as `!KubernetesGetResource`.
         request: String,
         /// What came back.
-        response: Answer,
+        response: RecordedResponse,
     },
 }
 
 /// What a service answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
-pub enum Answer {
+pub enum RecordedResponse {
     /// JSON, as text.
     Success {
         /// The text.
@@ -81,10 +81,10 @@ impl<S: Services> Services for Recorder<S> {
     fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String> {
         let answer = self.services.call(request, deadline);
         let response = match &answer {
-            Ok(bytes) => Answer::Success {
+            Ok(bytes) => RecordedResponse::Success {
                 payload: String::from_utf8_lossy(bytes).into_owned(),
             },
-            Err(message) => Answer::Error {
+            Err(message) => RecordedResponse::Error {
                 message: message.clone(),
             },
         };
@@ -102,7 +102,7 @@ impl<S: Services> Services for Recorder<S> {
 
 /// Services that only know what a recording says.
 pub struct Replay {
-    exchanges: Vec<(String, Value, Answer)>,
+    exchanges: Vec<(String, Value, RecordedResponse)>,
     used: Mutex<Vec<bool>>,
 }
 
@@ -143,8 +143,8 @@ impl Services for Replay {
         };
         used[*n] = true;
         match &self.exchanges[*n].2 {
-            Answer::Success { payload } => Ok(payload.clone().into_bytes()),
-            Answer::Error { message } => Err(message.clone()),
+            RecordedResponse::Success { payload } => Ok(payload.clone().into_bytes()),
+            RecordedResponse::Error { message } => Err(message.clone()),
         }
     }
 }

@@ -20,9 +20,9 @@ const DIGEST_DIGITS: usize = 16;
 
 /// The directory of one module, as the segments of its path below the root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(Vec<String>);
+pub(super) struct ModuleDirectory(Vec<String>);
 
-impl Place {
+impl ModuleDirectory {
     /// The place of a module.
     pub(super) fn of(uri: &ModuleUri, digest: &Digest) -> Self {
         let mut segments = match uri {
@@ -141,10 +141,12 @@ mod tests {
     use super::*;
 
     fn place(uri: &ModuleUri) -> String {
-        Place::of(uri, &Digest::of(b"abc")).segments().join("/")
+        ModuleDirectory::of(uri, &Digest::of(b"abc"))
+            .segments()
+            .join("/")
     }
 
-    /// 19.9: the layout.
+    /// The layout is part of the contract between versions (docs/spec/admission.md#19-9).
     #[test]
     fn a_module_lies_where_it_came_from() {
         let pinned = format!("sha256:{}", "a".repeat(64));

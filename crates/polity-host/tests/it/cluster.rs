@@ -125,7 +125,7 @@ async fn objects_are_what_they_are_without_machinery_and_masked() {
 }
 
 #[tokio::test]
-async fn single_objects_of_section_12_1() {
+async fn a_single_object_is_read_by_its_name() {
     let server = TestServer::start().await;
     two_namespaces(&server).await;
     let cluster = cluster(server.client().await);

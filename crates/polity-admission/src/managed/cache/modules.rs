@@ -15,7 +15,7 @@ use polity_runtime::Clock;
 use tracing::{info, warn};
 
 use crate::managed::cache::vault::{Absence, Found, Pinned, Vault, VaultError};
-use crate::managed::prepare::failure::{Fault, Trouble};
+use crate::managed::prepare::failure::{Fault, PrepareError};
 use crate::metrics::{Phase, ServerMetrics};
 use crate::server::beyond_this_machine;
 
@@ -93,12 +93,16 @@ impl ModuleLoader {
     }
 
     /// Asks where a reference leads now. A tag is never remembered: each generation asks anew.
-    pub(crate) async fn resolve(&self, uri: &ModuleUri, scope: Scope) -> Result<Wanted, Trouble> {
+    pub(crate) async fn resolve(
+        &self,
+        uri: &ModuleUri,
+        scope: Scope,
+    ) -> Result<Wanted, PrepareError> {
         let started = self.0.clock.moment();
         let fetcher = self.fetcher(uri, scope)?;
         let fetched = fetcher.download(uri, self.0.clock.now(), &()).await;
         self.0.phase(Phase::Pull, started);
-        let fetched = fetched.map_err(|error| Trouble::of_fetch(&error, uri))?;
+        let fetched = fetched.map_err(|error| PrepareError::of_fetch(&error, uri))?;
         Ok(Wanted {
             module: Pinned {
                 uri: uri.clone(),
@@ -111,7 +115,11 @@ impl ModuleLoader {
     }
 
     /// Gets a module ready to run.
-    pub(crate) async fn load(&self, wanted: &Wanted, purpose: Purpose) -> Result<Module, Trouble> {
+    pub(crate) async fn load(
+        &self,
+        wanted: &Wanted,
+        purpose: Purpose,
+    ) -> Result<Module, PrepareError> {
         let digest = wanted.module.digest;
         let turn = self.turn(digest);
         let _mine = turn.lock().await;
@@ -147,7 +155,7 @@ impl ModuleLoader {
         &self,
         wanted: &Wanted,
         purpose: Purpose,
-    ) -> Result<Module, Trouble> {
+    ) -> Result<Module, PrepareError> {
         let mut seen = Seen::default();
         let patience = self.0.clock.moment() + LATE_FILE;
         loop {
@@ -173,7 +181,7 @@ impl ModuleLoader {
         let bytes = self
             .pull_again(wanted)
             .await
-            .map_err(|trouble| seen.explain(trouble))?;
+            .map_err(|failure| seen.explain(failure))?;
         self.compile_and_keep(wanted, bytes, purpose).await
     }
 
@@ -237,7 +245,7 @@ impl ModuleLoader {
     }
 
     /// The very bytes that were initialised, from where they came from.
-    async fn pull_again(&self, wanted: &Wanted) -> Result<Arc<[u8]>, Trouble> {
+    async fn pull_again(&self, wanted: &Wanted) -> Result<Arc<[u8]>, PrepareError> {
         let started = self.0.clock.moment();
         let Wanted { module, scope, .. } = wanted;
         let uri = by_digest(module);
@@ -250,9 +258,9 @@ impl ModuleLoader {
             }
         };
         self.0.phase(Phase::Pull, started);
-        let fetched = fetched.map_err(|error| Trouble::of_fetch(&error, &uri))?;
+        let fetched = fetched.map_err(|error| PrepareError::of_fetch(&error, &uri))?;
         if fetched.digest != module.digest {
-            return Err(Trouble::new(
+            return Err(PrepareError::new(
                 Fault::Changed,
                 format!(
                     "{} has digest {} now, not {}",
@@ -269,12 +277,12 @@ impl ModuleLoader {
         wanted: &Wanted,
         bytes: Arc<[u8]>,
         purpose: Purpose,
-    ) -> Result<Module, Trouble> {
+    ) -> Result<Module, PrepareError> {
         let module = self.compile(bytes.clone()).await?;
         let kept = self.keep(&wanted.module, Some(bytes), &module).await;
         match (kept, purpose) {
             (Err(error), Purpose::Initialize) => {
-                return Err(Trouble::new(Fault::Cache, error.to_string()));
+                return Err(PrepareError::new(Fault::Cache, error.to_string()));
             }
             // A full disk costs the next start its head start, nothing more.
             (Err(error), Purpose::Serve) => {
@@ -285,26 +293,26 @@ impl ModuleLoader {
         Ok(module)
     }
 
-    async fn compile(&self, bytes: Arc<[u8]>) -> Result<Module, Trouble> {
+    async fn compile(&self, bytes: Arc<[u8]>) -> Result<Module, PrepareError> {
         let started = self.0.clock.moment();
         let engine = self.0.engine.clone();
         let compiled = tokio::select! {
             compiled = blocking(move || engine.compile(&bytes, None)) => compiled,
             () = self.0.clock.sleep(COMPILATION) => {
                 let message = format!("the module was not compiled within {COMPILATION:?}");
-                return Err(Trouble::new(Fault::Module, message));
+                return Err(PrepareError::new(Fault::Module, message));
             }
         };
         self.0.phase(Phase::Compile, started);
         match compiled {
             Some(Ok(module)) => Ok(module),
-            Some(Err(error)) => Err(Trouble::from(&error)),
-            None => Err(Trouble::new(Fault::Module, "the compiler gave up")),
+            Some(Err(error)) => Err(PrepareError::from(&error)),
+            None => Err(PrepareError::new(Fault::Module, "the compiler gave up")),
         }
     }
 
     /// Puts a module that is in memory into the vault, if it is not there under this reference.
-    async fn ensure_kept(&self, wanted: &Wanted, module: &Module) -> Result<(), Trouble> {
+    async fn ensure_kept(&self, wanted: &Wanted, module: &Module) -> Result<(), PrepareError> {
         let mut seen = Seen::default();
         let is_there = self
             .look(&wanted.module, &mut seen, |vault, module, now| {
@@ -317,7 +325,7 @@ impl ModuleLoader {
         }
         let kept = self.keep(&wanted.module, wanted.bytes.clone(), module);
         kept.await
-            .map_err(|error| Trouble::new(Fault::Cache, error.to_string()))
+            .map_err(|error| PrepareError::new(Fault::Cache, error.to_string()))
     }
 
     async fn keep(
@@ -341,10 +349,10 @@ impl ModuleLoader {
     }
 
     /// The way a module may be fetched, for whom it is.
-    fn fetcher(&self, uri: &ModuleUri, scope: Scope) -> Result<Fetcher, Trouble> {
+    fn fetcher(&self, uri: &ModuleUri, scope: Scope) -> Result<Fetcher, PrepareError> {
         if scope == Scope::Namespace {
             if let ModuleUri::File(_) = uri {
-                return Err(Trouble::of_reference(
+                return Err(PrepareError::of_reference(
                     "a policy of a namespace cannot name a file of the policy server",
                 ));
             }
@@ -390,15 +398,15 @@ impl Seen {
     }
 
     /// Why there is no module: what is wrong with the vault, and why that could not be helped.
-    fn explain(&self, trouble: Trouble) -> Trouble {
+    fn explain(&self, failure: PrepareError) -> PrepareError {
         let (fault, detail) = match (&self.suspicious, &self.fault) {
             (Some(detail), _) => (Fault::Signature, detail),
             (None, Some(detail)) => (Fault::Cache, detail),
-            (None, None) => return trouble,
+            (None, None) => return failure,
         };
-        Trouble::new(
+        PrepareError::new(
             fault,
-            format!("{detail}; pulling it again: {}", trouble.message),
+            format!("{detail}; pulling it again: {}", failure.message),
         )
     }
 }

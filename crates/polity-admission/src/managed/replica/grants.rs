@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_of_section_4_2() {
+    fn capabilities_are_read_from_the_file_of_the_controller() {
         for (text, expected) in [
             (r#"{"namespacedPoliciesCapabilities":["*"]}"#, Ok("[\"*\"]")),
             ("namespacedPoliciesCapabilities: []", Ok("[]")),

@@ -1,4 +1,4 @@
-//! Leaders that end, and an API server that is away (acceptance 7, 26, 38).
+//! Leaders that end, and an API server that cannot be reached.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ async fn without_an_api_server_it_serves_on_and_catches_up() {
     replica.stop().await;
 }
 
-/// 26: five minutes without the API server, by the replica's own clock.
+/// Five minutes without the API server, by the replica's own clock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn cut_off_for_minutes_it_serves_on_and_then_says_what_is_true() {
     let world = World::start().await;

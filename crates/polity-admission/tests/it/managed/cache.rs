@@ -1,4 +1,4 @@
-//! Replicas on one volume: section 19.9 from the outside (acceptance 9, 11, 15, 27, 29, 36).
+//! Replicas that share a module cache on one volume (docs/spec/admission.md#19-9).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -199,7 +199,7 @@ async fn after_a_renewal_what_is_good_is_signed_anew() {
     })
     .await;
 
-    // 29: the old certificate counts no more, the registry is gone.
+    // The old certificate is no longer trusted, and the registry is gone.
     std::fs::remove_file(signing.secret.join("previous.crt")).unwrap();
     std::fs::remove_file(world.folder.path().join("yes.wasm")).unwrap();
     let second = world.sharing(1, &signing).await;
@@ -210,7 +210,7 @@ async fn after_a_renewal_what_is_good_is_signed_anew() {
     second.stop().await;
 }
 
-/// 27: a rollback takes the bytes that were recorded, wherever the tag points now and whoever can be reached.
+/// A rollback loads the recorded digest, wherever the tag points now and whether or not the registry responds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rollback_needs_no_registry() {
     let world = World::start().await;
@@ -244,7 +244,7 @@ async fn a_rollback_needs_no_registry() {
     replica.stop().await;
 }
 
-/// 11: seventy minutes after a policy was deleted there is no file of it, and all of those that others need.
+/// Seventy minutes after a policy was deleted none of its files is left, and every file that other policies need is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn files_go_with_the_policy_and_the_hour() {
     let world = World::start().await;
@@ -283,7 +283,7 @@ async fn files_go_with_the_policy_and_the_hour() {
     replica.stop_by(&clock).await;
 }
 
-/// 15: what another version compiled is not looked at; the first replica makes it anew for all, and when all of them
+/// Code that another version compiled is not used; the first replica makes it anew for all, and when all of them
 /// run the new version the old code goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {

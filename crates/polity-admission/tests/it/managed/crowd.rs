@@ -1,5 +1,4 @@
-//! Many at once: replicas that write into the same statuses, and requests while one replica after the other stops
-//! (acceptance 21, 37).
+//! Many replicas that write into the same statuses, and requests while one replica after the other stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +17,7 @@ const N_REPLICAS: i32 = 20;
 /// its own status.
 const N_POLICIES: usize = 20;
 
-/// 21: nobody's entry is lost, and when all is said nobody says anything.
+/// No replica's condition is lost, and when all are written nothing is written any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_entry_of_every_replica_is_there_in_the_end() {
     let world = World::start().await;
@@ -64,7 +63,7 @@ async fn every_entry_of_every_replica_is_there_in_the_end() {
     }
 }
 
-/// 37: callers learn of the end of a replica from its readiness, as endpoints do, and none of their requests fails.
+/// Callers learn of the end of a replica from its readiness, as endpoints do, and none of their requests fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_that_stop_in_turn_lose_no_request() {
     let world = World::start().await;

@@ -193,7 +193,7 @@ async fn what_passes_is_tried_again_by_itself() {
         )
         .await;
     assert_eq!(world.guest("later.wasm", true), uri);
-    // 20: five seconds later at most.
+    // The retry comes after five seconds at most.
     world
         .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
         .await;
@@ -224,7 +224,7 @@ async fn what_ended_three_leaders_is_given_up() {
         "{}",
         condition.message
     );
-    // 28: the next generation is not blamed.
+    // The failure does not count against the next generation.
     let next = world.add("p", 2, &world.guest("yes.wasm", true)).await;
     world
         .until_answer(&replica, "clusterwide-p/2", (200, Some(true)))

@@ -1,4 +1,5 @@
-//! Rows 5, 6, 9 and 14 of section 19.3, and what is answered meanwhile (8.1).
+//! The life of a revision from its creation to its removal, and the responses of the server during it
+//! (docs/spec/admission.md#19-3).
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ async fn an_update_is_loaded_beside_what_serves() {
         .await;
     world.serve(&old).await;
 
-    // 5: a broken update changes nothing for who asks the old one.
+    // A broken update does not affect requests for the old generation.
     let broken = world.add("p", 2, "file:///no/such.wasm").await;
     world
         .until_told(
@@ -109,7 +110,7 @@ async fn an_update_is_loaded_beside_what_serves() {
         "through its drain"
     );
 
-    // 14: disabled, then gone.
+    // Disabled, then deleted.
     world.disable(&old).await;
     world
         .until_answer(&replica, "clusterwide-p/1", (404, None))
@@ -170,7 +171,7 @@ async fn a_rollback_brings_back_the_same_bytes() {
     let ready = format!("{READY} Ready[0]=True/PolicyReady");
     world.until_told(&first, &ready).await;
 
-    // 27: what the reference stands for has changed since.
+    // The module at the reference has changed since.
     assert_eq!(world.guest("moving.wasm", false), uri);
     let mut back =
         super::world::revision("ClusterAdmissionPolicy", "p", 3, json!({ "module": uri }));
@@ -212,7 +213,7 @@ async fn a_policy_created_again_replaces_the_old_one() {
     replica.stop().await;
 }
 
-/// 23: what became of a revision that is gone is nobody's business, and that of its successor less than anybody's.
+/// A late result for a deleted revision is dropped, and never written to its successor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn deleted_while_it_is_pulled_it_leaves_nothing() {
     let world = World::start().await;

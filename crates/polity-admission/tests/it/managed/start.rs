@@ -1,4 +1,4 @@
-//! Section 19.7: what a start waits for, and what it does not (acceptance 19, 28).
+//! Which revisions the start of a replica waits for (docs/spec/admission.md#19-7).
 
 use polity_testing::eventually;
 
@@ -57,7 +57,7 @@ async fn what_serves_and_cannot_be_loaded_ends_the_start() {
         (200, Some(true))
     );
 
-    // 28: it turns out that it serves after all.
+    // The revision serves after all.
     world.serve(&lost).await;
     eventually("it is not ready any more", || async {
         world.readiness(&after).await == 503
