@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use tracing::debug;
 
-use crate::auth::UserInfo;
 use crate::cluster::Cluster;
 use crate::custom;
-use crate::engine::{Call, Stored, Warnings};
-use crate::kinds::ResourceDef;
+use crate::engine::{Call, Warnings};
+use crate::object::Stored;
+use crate::served::ServedResource;
+use polity_auth::UserInfo;
 use queue::Queue;
 
 /// Where controllers learn that something changed.
@@ -97,7 +98,7 @@ impl Actor {
     pub fn call<'a>(
         &'a self,
         cluster: &'a Arc<Cluster>,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         namespace: &'a str,
         name: &'a str,
     ) -> Call<'a> {

@@ -23,14 +23,14 @@ use polity_runtime::tls::{ClientAuthMode, ServerTls, TlsError, TlsMaterial};
 use polity_store::{OpenError, Options};
 use tracing::info;
 
-use crate::auth::AuthorizationMode;
 use crate::cluster::identity::{self, Identity, IdentityError, KeyPlace};
 use crate::cluster::{Cluster, ClusterOptions, bootstrap};
 use crate::controllers;
-use crate::custom::Compiler;
 use crate::http_api::{self, Incoming, respond};
 use crate::metrics::RequestMetrics;
-use crate::status::ApiError;
+use crate::served::Compiler;
+use polity_auth::AuthorizationMode;
+use polity_kinds::status::ApiError;
 
 /// How long the serving certificate lasts; it is made anew at every start.
 const SERVING_LIFE: Duration = Duration::from_hours(397 * 24);

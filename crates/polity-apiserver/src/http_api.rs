@@ -17,15 +17,15 @@ use polity_pki::{Certificate, ClientIdentity};
 use polity_runtime::serve::Peer;
 use tracing::debug;
 
-use crate::auth::impersonate::Impersonation;
-use crate::auth::{Attributes, Authorizer, Credentials, UserInfo};
 use crate::cluster::Cluster;
 use crate::engine::Warnings;
 use crate::metrics::RequestMetrics;
 use crate::registry::Registry;
 use crate::request::path::{self, Target};
 use crate::request::query::Query;
-use crate::status::ApiError;
+use polity_auth::impersonate::Impersonation;
+use polity_auth::{Attributes, Authorizer, Credentials, UserInfo};
+use polity_kinds::status::ApiError;
 
 /// U12: reads and other requests that do not stream.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);

@@ -4,3 +4,15 @@ pub mod conditions;
 pub mod encode;
 pub mod index;
 pub mod meta;
+
+use std::sync::Arc;
+
+use polity_store::Object;
+
+use index::ObjectIndex;
+
+/// A stored object.
+pub type Stored = Arc<Object<ObjectIndex>>;
+
+/// The objects of one revision.
+pub type Snapshot = polity_store::Snapshot<ObjectIndex>;

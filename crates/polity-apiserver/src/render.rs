@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::engine::list::Page;
-use crate::engine::{Stored, watch};
-use crate::kinds::{ResourceDef, table};
+use crate::engine::watch;
+use crate::object::Stored;
 use crate::object::encode::Heads;
 use crate::request::accept::{Form, Wanted};
 use crate::request::query::Query;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::status::ApiError;
+use polity_kinds::table;
 
 /// What `rows[].object` of a Table holds (N6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +25,7 @@ enum RowObject {
 
 /// Writes objects of one kind in one form.
 pub struct Renderer {
-    def: Arc<ResourceDef>,
+    def: Arc<ServedResource>,
     form: Form,
     rows: RowObject,
     heads: Heads,
@@ -34,7 +36,7 @@ pub struct Renderer {
 
 impl Renderer {
     pub fn new(
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         wanted: Wanted,
         query: &Query,
         now: Timestamp,

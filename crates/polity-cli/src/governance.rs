@@ -17,8 +17,8 @@ use polity_rollout::DecisionGroups;
 use polity_rollout::placement::ClusterExpressions;
 use serde_json::{Value, json};
 
-use crate::manifests::{Manifests, Problem};
 use crate::placement::{Expressions, FleetFiles, unusable};
+use polity_source::{Manifests, Problem};
 
 const CLUSTER_GROUP: &str = polity_core::cluster::names::GROUP;
 
@@ -155,7 +155,7 @@ impl<'a> Governance<'a> {
         governance
     }
 
-    fn take(&mut self, document: &'a crate::manifests::Document, lowered: Document) {
+    fn take(&mut self, document: &'a polity_source::Document, lowered: Document) {
         match self.fleet.take(document, lowered) {
             Some(Document::Policy(policy)) => self.add(*policy),
             Some(Document::Binding(binding)) => self.hub.bindings.push(binding),

@@ -9,7 +9,8 @@ mod strategies;
 use crate::exit::{Exit, Hinted};
 use crate::findings::{Finding, Findings, FindingsArgs, Level};
 use crate::governance::Governance;
-use crate::manifests::{ManifestArgs, Manifests};
+use crate::manifests::{self, ManifestArgs};
+use polity_source::Manifests;
 
 /// Check governance manifests: policies, bindings, placements and sets
 #[derive(Debug, clap::Args)]
@@ -33,7 +34,7 @@ impl LintArgs {
             )
             .into());
         }
-        output.print(&lint(&Manifests::load(&manifests.manifests)?))
+        output.print(&lint(&manifests::load(&manifests.manifests)?))
     }
 }
 

@@ -6,12 +6,12 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::auth::bootstrap::{self, Change};
 use crate::controllers::{Actor, service_accounts};
 use crate::engine::delete::DeleteOptions;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_auth::bootstrap::{self, Change};
+use polity_kinds::status::ApiError;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -117,7 +117,10 @@ async fn replace(cluster: &Arc<Cluster>, actor: &Actor, object: &Value) -> Resul
     .map(|_| ())
 }
 
-fn def_of(cluster: &Cluster, object: &Value) -> Result<Arc<crate::kinds::ResourceDef>, ApiError> {
+fn def_of(
+    cluster: &Cluster,
+    object: &Value,
+) -> Result<Arc<crate::served::ServedResource>, ApiError> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let gv: polity_core::GroupVersion = api_version.parse().map_err(ApiError::internal)?;
     let kind = object["kind"].as_str().unwrap_or_default();

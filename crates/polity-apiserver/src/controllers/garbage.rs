@@ -16,14 +16,14 @@ use tracing::{debug, warn};
 
 use super::Actor;
 use crate::cluster::Cluster;
-use crate::engine::Stored;
 use crate::engine::delete::{DeleteOptions, Propagation};
-use crate::kinds::ResourceDef;
+use crate::object::Stored;
 use crate::object::index::{ObjectIndex, OwnerReference};
 use crate::object::meta;
 use crate::registry::Registry;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::status::ApiError;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -231,7 +231,7 @@ impl Collector {
     async fn follow_owners(
         &self,
         registry: &Registry,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         snapshot: &Snapshot<ObjectIndex>,
     ) -> Result<(), ApiError> {
@@ -286,7 +286,7 @@ impl Collector {
     /// G8: the owner stays until no dependent blocks it.
     async fn foreground(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         owner: &Stored,
         snapshot: &Snapshot<ObjectIndex>,
     ) -> Result<(), ApiError> {
@@ -316,7 +316,7 @@ impl Collector {
     }
 
     /// G9
-    async fn orphan(&self, def: &Arc<ResourceDef>, owner: &Stored) -> Result<(), ApiError> {
+    async fn orphan(&self, def: &Arc<ServedResource>, owner: &Stored) -> Result<(), ApiError> {
         let snapshot = self.cluster.store().current();
         let registry = self.cluster.registry();
         for dependent in self.dependents_of(&owner.index.uid, &snapshot) {
@@ -350,7 +350,7 @@ impl Collector {
 
     async fn delete(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         propagation: Propagation,
     ) -> Result<(), ApiError> {
@@ -368,7 +368,7 @@ impl Collector {
 
     async fn drop_owners(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         uids: &[&str],
     ) -> Result<(), ApiError> {
@@ -378,7 +378,11 @@ impl Collector {
         .await
     }
 
-    async fn stop_blocking(&self, def: &Arc<ResourceDef>, stored: &Stored) -> Result<(), ApiError> {
+    async fn stop_blocking(
+        &self,
+        def: &Arc<ServedResource>,
+        stored: &Stored,
+    ) -> Result<(), ApiError> {
         self.change_owners(def, stored, |owners| {
             for owner in owners {
                 owner["blockOwnerDeletion"] = json!(false);
@@ -389,7 +393,7 @@ impl Collector {
 
     async fn change_owners(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         change: impl Fn(&mut Vec<Value>) + Sync,
     ) -> Result<(), ApiError> {
@@ -407,7 +411,7 @@ impl Collector {
 
     async fn remove_finalizer(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         finalizer: &str,
     ) -> Result<(), ApiError> {
@@ -425,7 +429,7 @@ impl Collector {
     /// Changes the object, if it is still the one that was looked at.
     async fn change(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         change: impl Fn(&mut Value) + Sync,
     ) -> Result<(), ApiError> {

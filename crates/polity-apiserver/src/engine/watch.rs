@@ -11,14 +11,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::Call;
 use super::select::Selection;
-use super::{Call, Stored};
-use crate::kinds::ResourceDef;
+use crate::object::Stored;
 use crate::object::index::ObjectIndex;
 use crate::object::meta;
 use crate::render::Renderer;
 use crate::request::query::ListOptions;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::status::ApiError;
 
 /// W7: how often a quiet stream says how far it has come.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
@@ -27,7 +28,7 @@ const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// A running watch; [`Self::next`] yields its lines.
 pub struct Stream {
-    def: Arc<ResourceDef>,
+    def: Arc<ServedResource>,
     namespace: String,
     selection: Selection,
     renderer: Renderer,

@@ -13,19 +13,20 @@ use polity_store::Revision;
 use serde_json::{Value, json};
 
 use super::{Incoming, respond, subresources};
-use crate::auth::{Authorizer, UserInfo, reviews};
 use crate::cluster::Cluster;
 use crate::engine::delete::{DeleteOptions, Deleted};
 use crate::engine::patch::PatchKind;
 use crate::engine::{Call, Warnings, Written};
 use crate::heavy::{self, LARGE_BYTES};
-use crate::kinds::{ResourceDef, Subresource};
 use crate::render::Renderer;
 use crate::request::accept;
 use crate::request::body;
 use crate::request::path::ResourceRequest;
 use crate::request::query::{ListOptions, WriteOptions, not_a_version};
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_auth::{Authorizer, UserInfo, reviews};
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// Everything a handler of a resource request needs.
 pub struct Context<'a> {
@@ -107,7 +108,7 @@ pub async fn answer(
 struct NoSuchPath;
 
 fn subresource(
-    def: &ResourceDef,
+    def: &ServedResource,
     request: &ResourceRequest,
 ) -> Result<Option<Subresource>, NoSuchPath> {
     if !request.rest.is_empty() {
@@ -123,7 +124,7 @@ fn subresource(
         .ok_or(NoSuchPath)
 }
 
-fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
+fn is_across_namespaces(def: &ServedResource, request: &ResourceRequest) -> bool {
     def.is_namespaced()
         && request.namespace.is_empty()
         && matches!(
@@ -132,7 +133,7 @@ fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
         )
 }
 
-fn is_namespace_object(def: &ResourceDef, request: &ResourceRequest) -> bool {
+fn is_namespace_object(def: &ServedResource, request: &ResourceRequest) -> bool {
     def.gvk.group.is_empty() && def.plural == "namespaces" && request.namespace == request.name
 }
 

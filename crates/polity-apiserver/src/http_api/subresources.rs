@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use super::resources::Context;
 use super::{Incoming, respond};
-use crate::auth::token::{TokenRequest, issue_token};
 use crate::engine::delete::DeleteOptions;
 use crate::engine::patch::PatchKind;
-use crate::kinds::Subresource;
 use crate::logs::LogOptions;
 use crate::request::body;
 use crate::request::query::{Query, WriteOptions};
-use crate::status::ApiError;
+use polity_auth::token::{TokenRequest, issue_token};
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// Answers a request on such a subresource.
 pub async fn answer(

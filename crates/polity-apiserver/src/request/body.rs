@@ -8,8 +8,8 @@ use polity_core::Findings;
 use serde_json::Value;
 
 use super::json;
-use crate::kinds::protobuf::{self, ProtobufError};
-use crate::status::ApiError;
+use polity_kinds::protobuf::{self, ProtobufError};
+use polity_kinds::status::ApiError;
 
 /// U10: what a real server takes.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;

@@ -14,7 +14,7 @@ use super::Looked;
 use super::kinds::Kinds;
 use super::schemas::{Schemas, Verdict};
 use crate::exit::Hinted;
-use crate::manifests::{Document, Manifests};
+use polity_source::{Document, Manifests};
 
 /// The namespace that is always there, and that objects without one go to.
 const DEFAULT_NAMESPACE: &str = "default";

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use polity_comply::Kind;
-use polity_core::{GroupVersionKind, kinds};
+use polity_core::GroupVersionKind;
 use serde_json::Value;
 
-use crate::manifests::{Manifests, in_words};
+use polity_source::Manifests;
+use polity_source::manifests::describe_yaml_error;
 
 /// How a mappings file calls kinds that live in namespaces; all others are `root`.
 pub(super) const NAMESPACE_SCOPE: &str = "namespace";
@@ -20,7 +21,7 @@ pub(super) struct Kinds(BTreeMap<GroupVersionKind, Kind>);
 impl Kinds {
     /// The built-in kinds, and those of a mappings file.
     pub(super) fn load(mappings: Option<&Path>) -> anyhow::Result<Self> {
-        let built_in = kinds::known().map(|known| Kind {
+        let built_in = polity_kinds::known().map(|known| Kind {
             gvk: known.gvk,
             plural: known.plural,
             namespaced: known.namespaced,
@@ -56,7 +57,7 @@ impl Kinds {
 
     fn add_mappings(&mut self, text: &str) -> anyhow::Result<()> {
         let mappings: Value = serde_saphyr::from_str(text).map_err(|error| {
-            let (line, words) = in_words(&error);
+            let (line, words) = describe_yaml_error(&error);
             anyhow::anyhow!("line {line}: {words}")
         })?;
         let Some(mappings) = mappings.as_array() else {

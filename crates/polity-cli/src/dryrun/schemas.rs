@@ -1,18 +1,17 @@
 //! What a server would make of an update, as far as the schema of a kind tells: unknown fields are refused, defaults
 //! filled in, and what is only another way to say nothing is left out.
 
-mod built_in;
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polity_core::{GroupVersionKind, field};
-use polity_merge::builtin::defaults::apply_defaults;
+use polity_kinds::defaults::apply_defaults;
+use polity_kinds::schemas as built_in;
 use polity_merge::schema::{self, Additional, Schema};
 use serde_json::Value;
 
-use crate::manifests::Manifests;
+use polity_source::Manifests;
 
 /// The schemas of the kinds that are asked about.
 pub(super) struct Schemas {
@@ -100,7 +99,7 @@ impl Schemas {
         let mut made = self.built_in.borrow_mut();
         let schema = made
             .entry(gvk.clone())
-            .or_insert_with(|| built_in::schema_of(gvk));
+            .or_insert_with(|| built_in::find(gvk));
         schema.clone().map(Known::BuiltIn)
     }
 }

@@ -8,8 +8,8 @@ use polity_core::{GroupVersion, GroupVersionKind, ObjectKey};
 use polity_template::{CertificatePair, CertificateRequest, Host, KeyKind, LookupError, Query};
 use serde_json::Value;
 
-use crate::manifests::Manifests;
 use crate::template::World;
+use polity_source::Manifests;
 
 /// The world of templates, over a cluster or over files in its place.
 pub(super) struct DryrunHost<'c> {

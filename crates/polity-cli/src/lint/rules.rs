@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::cycles::{Graph, cycles};
 use crate::findings::{Finding, Rule};
 use crate::governance::Governance;
-use crate::manifests::Manifests;
+use polity_source::Manifests;
 
 pub(super) const UNDECODABLE: &str = "undecodable";
 const CYCLE: &str = "dependency-cycle";

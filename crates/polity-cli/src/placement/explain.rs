@@ -9,8 +9,9 @@ use polity_runtime::clock::Clock;
 use super::answer::Answer;
 use super::fleet::FleetFiles;
 use crate::exit::{Exit, Hinted};
-use crate::manifests::{Document, ManifestArgs};
+use crate::manifests::ManifestArgs;
 use crate::output::{OutputArgs, Paint};
+use polity_source::Document;
 
 /// Show every cluster with its fate: chosen, with its scores and group, or dropped, and by what
 #[derive(Debug, clap::Args)]

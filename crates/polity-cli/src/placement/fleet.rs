@@ -9,7 +9,7 @@ use polity_rollout::{Fleet, FleetParts};
 
 use super::cel::Expressions;
 use crate::governance::lower;
-use crate::manifests::{Document, Manifests, Problem};
+use polity_source::{Document, Manifests, Problem};
 
 /// What manifests say of a fleet and of what chooses from it.
 #[derive(Debug, Default)]

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::timeline;
 use crate::exit::{Exit, Hinted};
 use crate::governance::Lowering;
-use crate::manifests::{Manifests, in_words};
 use crate::output::{OutputArgs, Paint};
+use polity_source::Manifests;
+use polity_source::manifests::describe_yaml_error;
 
 /// The largest scenario that is read; one is written by hand.
 const MAX_BYTES: u64 = 10 * 1024 * 1024;
@@ -59,7 +60,7 @@ pub(super) fn play(path: &Path) -> anyhow::Result<Timeline> {
     }
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let scenario: Scenario = serde_saphyr::from_str(&text).map_err(|error| {
-        let (line, words) = in_words(&error);
+        let (line, words) = describe_yaml_error(&error);
         anyhow::anyhow!("{}:{line}: {words}", path.display())
     })?;
     let objects = objects(&scenario, path.parent().unwrap_or(Path::new(".")))?;
@@ -73,7 +74,7 @@ fn objects(scenario: &Scenario, folder: &Path) -> anyhow::Result<Vec<Value>> {
         match manifest {
             Manifest::Object(object) => objects.push(Value::Object(object.clone())),
             Manifest::Path(path) => {
-                let manifests = Manifests::load(&[folder.join(path)])?;
+                let manifests = Manifests::load([folder.join(path)])?;
                 if let Some(problem) = manifests.problems.first() {
                     anyhow::bail!("{problem}");
                 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::world::World;
 use crate::exit::{Exit, Hinted};
-use crate::manifests::{Document, Manifests};
+use polity_source::{Document, Manifests};
 
 /// Resolve the templates in a policy
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,6 @@ use std::sync::Mutex;
 
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use polity_core::kinds;
 use polity_core::selector::LabelSelector;
 use polity_runtime::args::ClientArgs;
 use polity_runtime::client::describe;
@@ -16,7 +15,8 @@ use polity_template::{CertificatePair, CertificateRequest, Host, KeyKind, Lookup
 use serde_json::Value;
 
 use super::keys;
-use crate::manifests::Manifests;
+use crate::manifests::{load, print_problems};
+use polity_source::Manifests;
 
 /// Where objects come from, and what time it is.
 pub struct World {
@@ -35,9 +35,9 @@ impl World {
         let manifests = if paths.is_empty() {
             Manifests::default()
         } else {
-            Manifests::load(paths)?
+            load(paths)?
         };
-        manifests.tell_problems();
+        print_problems(&manifests);
         Ok(Self::of_manifests(&manifests))
     }
 
@@ -147,7 +147,7 @@ impl Files {
             let known = scopes.entry(key).or_insert(false);
             *known |= namespaced;
         }
-        for known in kinds::known() {
+        for known in polity_kinds::known() {
             let key = (
                 known.gvk.group_version().to_string(),
                 known.gvk.kind.clone(),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::names;
 use crate::cluster::ClusterName;
+use crate::policy::PolicyKind;
 use crate::rollout_strategy::{RolloutStatus, RolloutStrategy, RolloutStrategyError};
 
 /// A policy: a root, or a copy of one in the namespace of a cluster.
@@ -109,17 +110,9 @@ impl PolicyTemplate {
         self.api_version()
             .split_once('/')
             .is_some_and(|(group, _)| group == names::ADMISSION_GROUP)
-            && ADMISSION_KINDS.contains(&self.kind())
+            && PolicyKind::parse(self.kind()).is_some()
     }
 }
-
-/// The admission kinds that may be templates.
-pub(crate) const ADMISSION_KINDS: [&str; 4] = [
-    "ClusterAdmissionPolicy",
-    "AdmissionPolicy",
-    "ClusterAdmissionPolicyGroup",
-    "AdmissionPolicyGroup",
-];
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value
@@ -143,7 +136,7 @@ impl Dependency {
     pub fn default_api_version(kind: &str) -> &'static str {
         match kind {
             "PolicySet" | "OperatorPolicy" => names::V1BETA1,
-            _ if ADMISSION_KINDS.contains(&kind) => "policies.kubewarden.io/v1",
+            _ if PolicyKind::parse(kind).is_some() => "policies.kubewarden.io/v1",
             _ => names::V1,
         }
     }

@@ -4,9 +4,9 @@ use polity_rollout::explain;
 use serde_json::json;
 
 use super::Answer;
-use crate::manifests::Manifests;
 use crate::output::Paint;
 use crate::placement::FleetFiles;
+use polity_source::Manifests;
 
 const FLEET: &str = r#"
 apiVersion: cluster.open-cluster-management.io/v1

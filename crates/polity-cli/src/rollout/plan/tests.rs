@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::manifests::Manifests;
+use polity_source::Manifests;
 
 const CLUSTERS: &str = "
 apiVersion: cluster.open-cluster-management.io/v1

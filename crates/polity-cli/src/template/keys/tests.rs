@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate};
 
 use super::after;
-use crate::manifests::Manifests;
 use crate::template::World;
+use polity_source::Manifests;
 
 /// Certificates of every function, each with its key, and signed ones after their signer.
 const CERTIFICATES: &str = r#"
