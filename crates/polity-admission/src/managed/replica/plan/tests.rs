@@ -349,7 +349,7 @@ fn a_policy_created_again_replaces_the_old_one() {
 #[test]
 fn crashes_of_earlier_processes_count() {
     let again = |sample: Sample, n| match after_crashes(&sample.read(), n) {
-        Some(Local::Failed { again, why, .. }) => format!("{again:?} {}", why.message),
+        Some(Local::Failed { retry, why, .. }) => format!("{retry:?} {}", why.message),
         other => format!("{other:?}"),
     };
     let ended = |times: &str| {
