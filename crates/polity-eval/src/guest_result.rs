@@ -1,24 +1,24 @@
-//! What guests answer.
+//! The results that guests return.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The answer to `validate`. Unknown fields are ignored, null is the same as absent.
+/// The result of `validate`. Unknown fields are ignored, and null is the same as absent.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ValidationResult<'a> {
     pub(crate) accepted: bool,
     pub(crate) message: Option<String>,
     pub(crate) code: Option<u16>,
-    /// The whole object as it should be, not a patch.
+    /// The complete mutated object, not a patch.
     #[serde(borrow)]
     pub(crate) mutated_object: Option<&'a RawValue>,
     pub(crate) audit_annotations: Option<BTreeMap<String, String>>,
     pub(crate) warnings: Option<Vec<String>>,
 }
 
-/// The answer to `validate_settings`.
+/// The result of `validate_settings`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SettingsResult<'a> {
     pub(crate) valid: bool,

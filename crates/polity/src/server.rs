@@ -246,7 +246,8 @@ impl ServerArgs {
             }
         };
         // A signal during the start leaves nothing to finish.
-        let started: Option<anyhow::Result<RunningServer>> = shutdown.run_until(start).await;
+        let started: Option<anyhow::Result<RunningServer>> =
+            shutdown.run_until(Box::pin(start)).await;
         if let Some(server) = started {
             server?.run_until(shutdown).await?;
         }

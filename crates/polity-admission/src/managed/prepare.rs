@@ -21,22 +21,22 @@ use crate::managed::revision::Revision;
 use crate::metrics::{Phase, ServerMetrics};
 use crate::table::PolicyEntry;
 
-/// How many modules of one revision are worked on at once.
+/// How many modules of one revision are prepared at once.
 const MODULES_AT_ONCE: usize = 4;
 
-/// Makes policies. Clones share everything.
+/// Turns revisions into policies. Clones share the modules.
 #[derive(Clone)]
 pub(crate) struct Preparer {
     pub(crate) modules: ModuleLoader,
-    /// What settings are checked in.
+    /// The environment in which guests validate their settings.
     pub(crate) environment: Environment,
-    /// What policies of namespaces may call.
+    /// The capabilities that namespaced policies have.
     pub(crate) namespaced: Arc<ArcSwap<CapabilitySet>>,
     pub(crate) metrics: ServerMetrics,
     pub(crate) clock: Clock,
 }
 
-/// A revision whose modules are here, which nobody has compiled yet.
+/// A revision whose modules are fetched and not compiled yet.
 pub(crate) struct Gathered {
     config: PolicyConfig,
     parts: Vec<Part>,
@@ -45,12 +45,12 @@ pub(crate) struct Gathered {
 /// One module of a revision.
 struct Part {
     member: Option<String>,
-    /// As the policy spells it.
+    /// The reference as it is written in the policy.
     uri: String,
     wanted: Wanted,
 }
 
-/// A policy that can serve.
+/// A policy that is ready to serve.
 #[derive(Clone)]
 pub(crate) struct Loaded {
     pub(crate) entry: PolicyEntry,
@@ -59,8 +59,8 @@ pub(crate) struct Loaded {
 }
 
 impl Preparer {
-    /// The leader's first half: finds out which bytes a revision is made of. Those that were found out before, by an
-    /// earlier leader or for the generation it returns to, stay what they are.
+    /// The first step of the leader: resolves the references of a revision to digests. Digests that are recorded
+    /// already, by an earlier leader or for the generation that it rolls back to, stay.
     pub(crate) async fn gather(
         &self,
         revision: &Revision,
@@ -97,7 +97,8 @@ impl Preparer {
         Ok(Gathered { config, parts })
     }
 
-    /// The leader's second half: compiles, keeps, and has the guests check their settings. Answers what is recorded.
+    /// The second step of the leader: compiles and stores the modules, and lets the guests validate their settings.
+    /// Returns the modules to record.
     pub(crate) async fn initialize(
         &self,
         revision: &Revision,
@@ -125,7 +126,7 @@ impl Preparer {
         Ok(resolved)
     }
 
-    /// A replica's part: the modules that were recorded, and a policy made of them.
+    /// The step of a replica: loads the recorded modules and builds a policy.
     pub(crate) async fn load(&self, revision: &Revision) -> Result<Loaded, PrepareError> {
         let config = self.config(revision)?;
         let parts: Vec<Result<Part, PrepareError>> = config
@@ -170,7 +171,7 @@ impl Preparer {
         self.modules.resolve(&uri, scope).await
     }
 
-    /// All modules in the order of their parts. Every one is tried, so that all that is wrong is said at once.
+    /// All modules in the order of their parts. Every one is tried, so that all failures are reported at once.
     async fn load_all(
         &self,
         parts: &[Part],
@@ -189,7 +190,7 @@ impl Preparer {
         loaded.map_err(|failure| failure.of_member(part.member.as_deref()))
     }
 
-    /// Guests look at their settings, so this runs on a thread that may block.
+    /// Builds the policy on a blocking thread, because its guests validate their settings.
     async fn prepare(
         &self,
         revision: &Revision,
@@ -225,7 +226,7 @@ impl Preparer {
 }
 
 impl Gathered {
-    /// The modules it is made of.
+    /// The digests of its modules.
     pub(crate) fn digests(&self) -> Vec<Digest> {
         let parts = self.parts.iter();
         parts.map(|part| part.wanted.module.digest).collect()
@@ -269,7 +270,7 @@ fn scope(revision: &Revision) -> Scope {
     }
 }
 
-/// The module that was recorded for a member under the same reference.
+/// The digest that was recorded for a member and the same reference.
 fn pinned(recorded: &[ResolvedModule], member: Option<&str>, uri: &str) -> Option<Pinned> {
     let found = recorded
         .iter()

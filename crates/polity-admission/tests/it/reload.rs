@@ -102,7 +102,7 @@ async fn until_metric(browser: &Browser, admin: SocketAddr, line: &str) {
 }
 
 #[tokio::test]
-async fn a_bad_start_says_what_is_wrong() {
+async fn a_failed_start_reports_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let start = async |text: &str| {
         fs::write(folder.path().join("policies.yml"), text).unwrap();

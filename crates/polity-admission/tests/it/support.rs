@@ -214,13 +214,13 @@ pub(crate) struct Running {
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpReply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl HttpReply {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
@@ -238,18 +238,18 @@ impl Answer {
 }
 
 impl Running {
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> HttpReply {
         let response = self.reviews.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
-        Answer {
+        HttpReply {
             status: parts.status.as_u16(),
             headers: parts.headers,
             text: String::from_utf8(bytes.to_vec()).unwrap(),
         }
     }
 
-    pub(crate) async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Bytes>) -> HttpReply {
         self.send(request(Method::POST, path, body)).await
     }
 

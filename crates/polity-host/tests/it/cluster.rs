@@ -155,7 +155,7 @@ async fn a_single_object_is_read_by_its_name() {
         ),
         (
             get("ConfigMap", None, "one"),
-            "ConfigMap lives in namespaces: say in which one",
+            "ConfigMap is namespaced: the call needs a namespace",
         ),
         (
             get("Gadget", None, "one"),
@@ -185,7 +185,10 @@ async fn a_single_object_is_read_by_its_name() {
         ..maps(Some("a"))
     };
     let error = cluster.list(&wrong).await.unwrap_err().to_string();
-    assert_eq!(error, "Namespace does not live in namespaces");
+    assert_eq!(
+        error,
+        "Namespace is cluster-scoped: the call must not have a namespace"
+    );
 }
 
 #[tokio::test]

@@ -24,14 +24,14 @@ use crate::support::{METADATA, answering, review, server_options, write_guest};
 const NAMESPACE: &str = "kubewarden";
 
 /// A cluster with our kinds.
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     pub(crate) server: Option<TestServer>,
     pub(crate) client: Client,
     pub(crate) folder: TempDir,
     pub(crate) browser: Browser,
 }
 
-impl World {
+impl TestCluster {
     /// A cluster in memory.
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -54,25 +54,25 @@ impl World {
                 .await
                 .unwrap();
         }
-        let world = Self {
+        let cluster = Self {
             server: Some(server),
             client,
             folder,
             browser: Browser::new(),
         };
         eventually("revisions are served", || async {
-            world.revisions().list(&ListParams::default()).await.ok()
+            cluster.revisions().list(&ListParams::default()).await.ok()
         })
         .await;
         let namespace = json!({"metadata": {"name": NAMESPACE}});
-        Api::<Namespace>::all(world.client.clone())
+        Api::<Namespace>::all(cluster.client.clone())
             .create(
                 &PostParams::default(),
                 &serde_json::from_value(namespace).unwrap(),
             )
             .await
             .unwrap();
-        world
+        cluster
     }
 
     pub(crate) fn api_server(&self) -> &TestServer {
@@ -167,7 +167,7 @@ impl World {
     }
 
     /// `Type=Status/Reason` of each condition, `Ready` with its replica.
-    pub(crate) async fn told(&self, revision: &str) -> String {
+    pub(crate) async fn conditions(&self, revision: &str) -> String {
         let conditions = self.status(revision).await.conditions;
         let told = conditions.iter().map(|condition| {
             let replica = condition
@@ -183,9 +183,9 @@ impl World {
         told.collect::<Vec<_>>().join(" ")
     }
 
-    pub(crate) async fn until_told(&self, revision: &str, expected: &str) {
+    pub(crate) async fn until_conditions(&self, revision: &str, expected: &str) {
         eventually(&format!("{revision} is {expected}"), || async {
-            let told = self.told(revision).await;
+            let told = self.conditions(revision).await;
             if told == expected { Ok(()) } else { Err(told) }
         })
         .await;
