@@ -1,7 +1,7 @@
 //! One cluster: its store, what it serves, who may do what, and the commits that keep all three in step.
 
-pub mod bootstrap;
 pub mod identity;
+pub mod signals;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::cluster::identity::Identity;
-use crate::controllers::Signals;
+use crate::cluster::signals::Signals;
 use crate::custom::serve::ServeContext;
 use crate::custom::{self, Summaries, Summary, names};
-use crate::http_api::health::Check;
 use crate::logs::LogSource;
 use crate::object::index::ObjectIndex;
 use crate::object::{Snapshot, Stored};
 use crate::object::{encode, meta};
 use crate::openapi::Documents;
 use crate::registry::Registry;
+use crate::request::body::BodyBudget;
 use crate::served::{Compiler, ServedResource};
 use polity_auth::authorize::{AuthorizationMode, Authorizer};
 use polity_auth::rbac::Roles;
@@ -37,7 +37,7 @@ use polity_webhooks::configurations::Configs;
 /// The failure of a commit.
 pub type CommitFailure = CommitError<ObjectIndex>;
 
-const RBAC_BUCKETS: [&str; 4] = [
+pub(crate) const RBAC_BUCKETS: [&str; 4] = [
     "clusterrolebindings.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
@@ -59,6 +59,15 @@ pub struct ClusterOptions {
     pub identity: Identity,
     /// Shared by the clusters of a fleet.
     pub compiler: Compiler,
+    /// Shared by the clusters of a fleet.
+    pub body_budget: BodyBudget,
+}
+
+/// One named check and whether it passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Check {
+    pub name: &'static str,
+    pub passes: bool,
 }
 
 /// A running cluster.
@@ -69,6 +78,7 @@ pub struct Cluster {
     authorization: AuthorizationMode,
     identity: Identity,
     compiler: Compiler,
+    body_budget: BodyBudget,
     registry: ArcSwap<Registry>,
     summaries: Mutex<Summaries>,
     roles: ArcSwap<Roles>,
@@ -103,6 +113,7 @@ impl Cluster {
             authorization: options.authorization,
             identity: options.identity,
             compiler: options.compiler,
+            body_budget: options.body_budget,
             registry: ArcSwap::default(),
             summaries: Mutex::default(),
             roles: ArcSwap::default(),
@@ -138,6 +149,11 @@ impl Cluster {
 
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// What the bodies of all requests may take together.
+    pub fn body_budget(&self) -> &BodyBudget {
+        &self.body_budget
     }
 
     pub fn compiler(&self) -> &Compiler {
@@ -209,7 +225,7 @@ impl Cluster {
             },
             Check {
                 name: "store",
-                passes: true,
+                passes: self.store.health().is_ok(),
             },
             Check {
                 name: "readiness",
@@ -309,7 +325,7 @@ impl Cluster {
         Ok(stored)
     }
 
-    fn values(&self, bucket: &str) -> Vec<(Revision, Value)> {
+    pub(crate) fn values(&self, bucket: &str) -> Vec<(Revision, Value)> {
         let snapshot = self.store.current();
         snapshot
             .range(bucket, None, None)

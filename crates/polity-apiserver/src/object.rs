@@ -7,7 +7,7 @@ pub mod meta;
 
 use std::sync::Arc;
 
-use polity_store::Object;
+use polity_store::{Object, Revision};
 
 use index::ObjectIndex;
 
@@ -16,3 +16,12 @@ pub type Stored = Arc<Object<ObjectIndex>>;
 
 /// The objects of one revision.
 pub type Snapshot = polity_store::Snapshot<ObjectIndex>;
+
+/// One page of a list.
+#[derive(Debug)]
+pub struct Page {
+    pub items: Vec<Stored>,
+    pub revision: Revision,
+    pub continue_token: Option<String>,
+    pub remaining: Option<u64>,
+}

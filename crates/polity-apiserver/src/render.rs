@@ -5,10 +5,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use crate::engine::list::Page;
-use crate::engine::watch;
-use crate::object::Stored;
 use crate::object::encode::Heads;
+use crate::object::{Page, Stored};
 use crate::request::accept::{Form, Wanted};
 use crate::request::query::Query;
 use crate::served::ServedResource;
@@ -181,7 +179,7 @@ impl Renderer {
     /// One event of a watch, with any object.
     pub fn event_value(&mut self, kind: &str, object: &Value) -> Bytes {
         let shown = match self.form {
-            Form::Plain | Form::PartialList => return watch::line(kind, object),
+            Form::Plain | Form::PartialList => return line(kind, object),
             Form::Partial => partial(object),
             Form::Table(version) => {
                 let metadata =
@@ -190,7 +188,7 @@ impl Renderer {
                 self.table(version, std::slice::from_ref(object), &metadata, first)
             }
         };
-        watch::line(kind, &shown)
+        line(kind, &shown)
     }
 
     fn table(
@@ -257,4 +255,12 @@ fn bytes(value: &Value) -> Bytes {
     serde_json::to_vec(value)
         .expect("a JSON value serialises into memory")
         .into()
+}
+
+/// One line of a watch.
+pub fn line(kind: &str, object: &Value) -> Bytes {
+    let mut out = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    serde_json::to_writer(&mut out, object).expect("a JSON value serialises into memory");
+    out.extend_from_slice(b"}\n");
+    out.into()
 }

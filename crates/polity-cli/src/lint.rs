@@ -8,9 +8,8 @@ mod strategies;
 
 use crate::exit::{Exit, Hinted};
 use crate::findings::{Finding, Findings, FindingsArgs, Level};
-use crate::governance::Governance;
 use crate::manifests::{self, ManifestArgs};
-use polity_source::Manifests;
+use polity_source::{HubManifests, Manifests};
 
 /// Check governance manifests: policies, bindings, placements and sets
 #[derive(Debug, clap::Args)]
@@ -40,7 +39,7 @@ impl LintArgs {
 
 /// Looks over what was loaded.
 pub(crate) fn lint(manifests: &Manifests) -> Findings {
-    let mut governance = Governance::of(manifests);
+    let mut governance = HubManifests::read(manifests);
     // Time decides about tolerations alone, and no rule is about those that run out.
     governance.decide(jiff::Timestamp::UNIX_EPOCH);
     let unreadable = manifests

@@ -251,6 +251,19 @@ impl ApiError {
         )
     }
 
+    /// What a server with too much in flight answers: the client is to try again in a second.
+    pub fn too_many_requests() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "TooManyRequests",
+            "Too many requests, please try again later.",
+        )
+        .with_details(Details {
+            retry_after_seconds: 1,
+            ..Details::default()
+        })
+    }
+
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
     }

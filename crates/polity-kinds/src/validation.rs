@@ -141,7 +141,7 @@ fn check_type(ty: &str, object: &Object, path: &FieldPath, errors: &mut Errors) 
             admission::webhook(object, path, errors);
         }
         "admissionregistration.v1.RuleWithOperations" => {
-            admission::operations(object, path, errors)
+            admission::operations(object, path, errors);
         }
         "admissionregistration.v1.Rule" => admission::rule(object, path, errors),
         "admissionregistration.v1.ServiceReference" => admission::service(object, path, errors),

@@ -55,7 +55,7 @@ pub enum OpenError {
     Damaged {
         /// The file.
         file: PathBuf,
-        /// Where the damage was found, in bytes from the start of the file: the last place that was
+        /// Where the damage was found, in bytes from the start of the file: the last position that was
         /// read, so the damage is there or in what refers to it.
         position: Option<u64>,
         /// What is wrong with it.
@@ -86,7 +86,7 @@ impl OpenError {
     }
 }
 
-/// A place in a file, as a part of a sentence.
+/// A position in a file, as a part of a sentence.
 struct Near(Option<u64>);
 
 impl fmt::Display for Near {
@@ -181,6 +181,20 @@ impl<I> fmt::Debug for CommitError<I> {
         // By hand, since a derived one would ask `Debug` of every index.
         write!(f, "CommitError({self})")
     }
+}
+
+/// Whether a store takes writes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HealthError {
+    /// The last transaction failed, for example because the disk is full. Reads go on, and the store tries again.
+    #[error("the last write failed: {reason}")]
+    Failing {
+        /// Why it failed.
+        reason: String,
+    },
+    /// The store was closed, or its writer has stopped.
+    #[error("the store is closed")]
+    Closed,
 }
 
 /// Why the past cannot be shown.

@@ -27,12 +27,12 @@ mod store;
 mod watch;
 mod writer;
 
-pub use error::{CommitError, HistoryError, OpenError, WatchEnd};
+pub use error::{CommitError, HealthError, HistoryError, OpenError, WatchEnd};
 pub use history::Event;
 pub use object::{
     Change, Expect, Index, Key, Object, ParseRevisionError, Payload, Revision, Write,
 };
-pub use options::{Clock, HistoryLimits, Options, Place, SizeLimits};
+pub use options::{Clock, HistoryLimits, Location, Options, SizeLimits};
 pub use snapshot::Snapshot;
 pub use store::Store;
 pub use watch::Watch;

@@ -34,7 +34,7 @@ const MOST_DROPPED: usize = 1024;
 /// How often a store nobody writes to looks for events that are too old.
 const IDLE: Duration = Duration::from_secs(30);
 
-pub(crate) type Answer<I> = oneshot::Sender<Result<Arc<Object<I>>, CommitError<I>>>;
+pub(crate) type ReplySender<I> = oneshot::Sender<Result<Arc<Object<I>>, CommitError<I>>>;
 
 /// A wish to forget the past up to a revision.
 pub(crate) struct Compaction<I> {
@@ -46,7 +46,7 @@ pub(crate) struct Compaction<I> {
 pub(crate) enum Job<I> {
     Commit {
         write: Write,
-        answer: Answer<I>,
+        answer: ReplySender<I>,
         permit: OwnedSemaphorePermit,
     },
     Compact(Compaction<I>),
@@ -75,7 +75,7 @@ pub(crate) struct Staged<I> {
 
 /// The writes and other jobs of one transaction.
 struct Batch<I> {
-    writes: Vec<(Write, Answer<I>, OwnedSemaphorePermit)>,
+    writes: Vec<(Write, ReplySender<I>, OwnedSemaphorePermit)>,
     compact: Option<Compaction<I>>,
     closing: bool,
 }
@@ -121,9 +121,13 @@ impl<I: Index> Writer<I> {
         let Batch {
             writes,
             compact,
-            closing: _,
+            closing,
         } = batch;
+        // Nobody has to write before the store is seen to work again.
+        let is_probe =
+            writes.is_empty() && compact.is_none() && !closing && self.shared.failure().is_some();
         if let Err(failure) = self.settle() {
+            self.shared.set_failure(Some(failure.clone()));
             refuse(
                 writes.into_iter().map(|(_, answer, _)| answer),
                 compact,
@@ -148,7 +152,9 @@ impl<I: Index> Writer<I> {
             gone.extend(state.history.forget(compact.up_to.min(state.revision)));
         }
         let is_change = !events.is_empty() || !gone.is_empty() || compact.is_some();
-        if is_change && let Err(failure) = self.commit(state, events, &gone) {
+        if (is_change || is_probe)
+            && let Err(failure) = self.commit(state, events, &gone)
+        {
             // Also those that were refused: what they were judged against did not come to be.
             refuse(
                 answers.into_iter().map(|(answer, _)| answer),
@@ -181,15 +187,23 @@ impl<I: Index> Writer<I> {
         };
         let Err(failure) = self.engine.commit(&staged.transaction(gone)) else {
             self.publish(staged);
+            self.shared.set_failure(None);
             return Ok(());
         };
         // The failure may have come after the transaction had reached the disk, so ask the disk.
         let serial = staged.serial;
         self.in_doubt = Some(staged);
         match self.settle() {
-            Ok(()) if self.serial == serial => Ok(()),
-            Ok(()) => Err(failure),
+            Ok(()) if self.serial == serial => {
+                self.shared.set_failure(None);
+                Ok(())
+            }
+            Ok(()) => {
+                self.shared.set_failure(Some(failure.clone()));
+                Err(failure)
+            }
             Err(again) => {
+                self.shared.set_failure(Some(failure.clone()));
                 warn!(
                     ?failure,
                     ?again,
@@ -321,7 +335,7 @@ fn encode<I>(event: &Event<I>) -> Vec<u8> {
 }
 
 fn refuse<I>(
-    answers: impl Iterator<Item = Answer<I>>,
+    answers: impl Iterator<Item = ReplySender<I>>,
     compact: Option<Compaction<I>>,
     failure: &Failure,
 ) {

@@ -241,7 +241,7 @@ impl<'a> Resource<'a> {
 #[derive(Debug, PartialEq)]
 pub(super) struct Verdict {
     pub(super) allowed: bool,
-    pub(super) status: Option<AnswerStatus>,
+    pub(super) status: Option<ResponseStatus>,
     pub(super) patch: Option<Patch>,
     pub(super) notes: Notes,
 }
@@ -256,7 +256,7 @@ pub(super) struct Patch {
 /// The `status` of an answer.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct AnswerStatus {
+pub(super) struct ResponseStatus {
     code: Option<i64>,
     message: Option<String>,
     reason: Option<String>,
@@ -265,22 +265,22 @@ pub(super) struct AnswerStatus {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AnswerReview {
+struct ResponseReview {
     #[serde(default)]
     api_version: Option<String>,
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    response: Option<Answer>,
+    response: Option<WebhookResponse>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct Answer {
+struct WebhookResponse {
     uid: Option<String>,
     allowed: Option<bool>,
-    status: Option<AnswerStatus>,
+    status: Option<ResponseStatus>,
     patch: Option<String>,
     patch_type: Option<String>,
     audit_annotations: Option<BTreeMap<String, String>>,
@@ -310,7 +310,7 @@ pub(super) fn read_answer(
     let header = without_nulls(header);
     check_kind(&header, version).map_err(called)?;
     let review =
-        AnswerReview::deserialize(&header).map_err(|error| called(format!("json: {error}")))?;
+        ResponseReview::deserialize(&header).map_err(|error| called(format!("json: {error}")))?;
     let answer = review
         .response
         .ok_or_else(|| invalid("webhook response was absent"))?;
@@ -423,7 +423,7 @@ fn illegal_base64(error: &base64::DecodeError) -> String {
 }
 
 /// AD12: the answer to a request that a webhook refused.
-pub(super) fn refusal(webhook: &str, status: Option<AnswerStatus>) -> ApiError {
+pub(super) fn refusal(webhook: &str, status: Option<ResponseStatus>) -> ApiError {
     let status = status.unwrap_or_default();
     let denied = format!("admission webhook {webhook:?} denied the request");
     let reason = status.reason.unwrap_or_default();

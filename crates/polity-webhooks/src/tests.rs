@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::configurations::{Configs, validate_match_conditions};
 use super::{Attributes, Host, Mutated, Notes, Operation, Served};
-use hooks::{Answer, Hooks, allow, deny, patch};
+use hooks::{CannedResponse, Hooks, allow, deny, patch};
 use polity_auth::UserInfo;
 use polity_kinds::status::ApiError;
 

@@ -4,14 +4,12 @@
 //! newest snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use polity_core::GroupVersion;
 use polity_store::{Key, Snapshot};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use super::Actor;
@@ -27,37 +25,6 @@ use polity_kinds::status::ApiError;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
-
-/// How many changes wait before the collector looks at everything instead.
-const INBOX_LIMIT: usize = 100_000;
-
-/// Changes the collector has not seen yet.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    changes: Mutex<Vec<(Stored, bool)>>,
-    overflowed: AtomicBool,
-    bell: Notify,
-}
-
-impl Inbox {
-    /// Notes a commit; any may concern owners or dependents.
-    pub fn committed(&self, stored: &Stored, deleted: bool) {
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        if changes.len() < INBOX_LIMIT {
-            changes.push((stored.clone(), deleted));
-        } else {
-            self.overflowed.store(true, Ordering::Relaxed);
-        }
-        drop(changes);
-        self.bell.notify_one();
-    }
-
-    fn take(&self) -> (Vec<(Stored, bool)>, bool) {
-        let changes =
-            std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner));
-        (changes, self.overflowed.swap(false, Ordering::Relaxed))
-    }
-}
 
 /// Runs until the cluster ends.
 pub async fn run(cluster: Arc<Cluster>) {

@@ -7,9 +7,8 @@ use polity_store::{Change, CommitError, Expect, Write};
 use serde_json::{Value, json};
 
 use super::create::commit_failed;
-use super::list::Page;
 use super::{Call, admit, special};
-use crate::object::Stored;
+use crate::object::{Page, Stored};
 use crate::object::{encode, meta};
 use crate::request::query::{ListOptions, Query, WriteOptions, check_dry_run};
 use polity_kinds::decode;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use polity_store::{Event, HistoryError, Revision, Watch, WatchEnd};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use super::select::Selection;
 use crate::object::Stored;
 use crate::object::index::ObjectIndex;
 use crate::object::meta;
-use crate::render::Renderer;
+use crate::render::{self, Renderer};
 use crate::request::query::ListOptions;
 use crate::served::ServedResource;
 use polity_kinds::status::ApiError;
@@ -216,7 +216,8 @@ impl Stream {
     }
 
     fn push_error(&mut self, error: &ApiError) {
-        self.ready.push_back(line("ERROR", &error.to_value()));
+        self.ready
+            .push_back(render::line("ERROR", &error.to_value()));
         self.source = Source::Ended;
     }
 }
@@ -225,12 +226,4 @@ enum Turn {
     End,
     Event(Arc<Event<ObjectIndex>>),
     Bookmark(Revision),
-}
-
-/// One line of a watch.
-pub fn line(kind: &str, object: &Value) -> Bytes {
-    let mut out = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
-    serde_json::to_writer(&mut out, object).expect("a JSON value serialises into memory");
-    out.extend_from_slice(b"}\n");
-    out.into()
 }

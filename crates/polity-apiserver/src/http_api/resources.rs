@@ -251,16 +251,16 @@ impl Context<'_> {
         Ok(response)
     }
 
-    async fn decoded(incoming: &mut Incoming) -> Result<body::Decoded, ApiError> {
-        let media = body::media_type(&incoming.parts.headers);
-        let bytes = body::read(std::mem::take(&mut incoming.body)).await?;
+    pub async fn decoded(&mut self) -> Result<body::Decoded, ApiError> {
+        let media = body::media_type(&self.incoming.parts.headers);
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         body::decode(media.as_deref(), &bytes)
     }
 
     async fn create(mut self) -> Result<Response<Body>, ApiError> {
         let (renderer, pretty) = self.renderer()?;
         let options = WriteOptions::from_query(&self.incoming.query, "CreateOptions")?;
-        let decoded = Self::decoded(&mut self.incoming).await?;
+        let decoded = self.decoded().await?;
         let written = self.call.create(decoded, &options).await?;
         Ok(respond::json(
             StatusCode::CREATED,
@@ -272,7 +272,7 @@ impl Context<'_> {
     async fn update(mut self) -> Result<Response<Body>, ApiError> {
         let (renderer, pretty) = self.renderer()?;
         let options = WriteOptions::from_query(&self.incoming.query, "UpdateOptions")?;
-        let decoded = Self::decoded(&mut self.incoming).await?;
+        let decoded = self.decoded().await?;
         let (written, created) = self.call.update(decoded, &options).await?;
         let code = if created {
             StatusCode::CREATED
@@ -287,7 +287,7 @@ impl Context<'_> {
         let media = body::media_type(&self.incoming.parts.headers);
         let kind = PatchKind::of(media.as_deref(), self.call.def.is_custom())?;
         let options = WriteOptions::from_query(&self.incoming.query, "PatchOptions")?;
-        let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         let (written, created) = self.call.patch(kind, &bytes, &options).await?;
         let code = if created {
             StatusCode::CREATED
@@ -299,7 +299,7 @@ impl Context<'_> {
 
     async fn delete_options(&mut self) -> Result<DeleteOptions, ApiError> {
         let media = body::media_type(&self.incoming.parts.headers);
-        let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         let body = if bytes.is_empty() {
             None
         } else {
@@ -341,7 +341,7 @@ impl Context<'_> {
         let pretty = respond::wants_pretty(&self.incoming);
         accept::choose(self.incoming.header(ACCEPT))?;
         WriteOptions::from_query(&self.incoming.query, "CreateOptions")?;
-        let mut decoded = Self::decoded(&mut self.incoming).await?;
+        let mut decoded = self.decoded().await?;
         self.call.settle_identity(&mut decoded.value)?;
         let cluster = self.call.cluster;
         let roles = cluster.roles();

@@ -8,10 +8,9 @@ use serde_json::Value;
 
 use super::timeline;
 use crate::exit::{Exit, Hinted};
-use crate::governance::Lowering;
 use crate::output::{OutputArgs, Paint};
-use polity_source::Manifests;
 use polity_source::manifests::describe_yaml_error;
+use polity_source::{HubLowering, Manifests};
 
 /// The largest scenario that is read; one is written by hand.
 const MAX_BYTES: u64 = 10 * 1024 * 1024;
@@ -64,7 +63,7 @@ pub(super) fn play(path: &Path) -> anyhow::Result<Timeline> {
         anyhow::anyhow!("{}:{line}: {words}", path.display())
     })?;
     let objects = objects(&scenario, path.parent().unwrap_or(Path::new(".")))?;
-    run(&scenario, &objects, &Lowering::default()).with_context(|| path.display().to_string())
+    run(&scenario, &objects, &HubLowering::default()).with_context(|| path.display().to_string())
 }
 
 /// The objects of the manifests; paths are beside the scenario.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::names;
+use crate::ObjectKey;
 use crate::cluster::ClusterName;
 use crate::policy::PolicyKind;
 use crate::rollout_strategy::{RolloutStatus, RolloutStrategy, RolloutStrategyError};
@@ -76,6 +77,13 @@ pub struct PolicyTemplate {
     pub definition: Value,
     pub extra_dependencies: Vec<Dependency>,
     pub ignore_pending: bool,
+}
+
+impl Policy {
+    /// Its namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::namespaced(&self.namespace, &self.name)
+    }
 }
 
 impl PolicyTemplate {

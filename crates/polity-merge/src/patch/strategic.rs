@@ -324,7 +324,7 @@ fn merge_list(
     };
     let Directed { live, patch } = apply_element_directives(live, patch, key)?;
     let mut merged = live.clone();
-    let mut places = Places::default();
+    let mut places = IndexByKey::default();
     for (place, item) in merged.iter().enumerate() {
         places.note(place, item.get(key));
     }
@@ -352,12 +352,12 @@ fn merge_list(
 
 /// Where the first element with each identity is in a list.
 #[derive(Default)]
-struct Places(HashMap<String, usize>);
+struct IndexByKey(HashMap<String, usize>);
 
-impl Places {
-    fn note(&mut self, place: usize, id: Option<&Value>) {
+impl IndexByKey {
+    fn note(&mut self, index: usize, id: Option<&Value>) {
         if let Some(id) = id {
-            self.0.entry(id.to_string()).or_insert(place);
+            self.0.entry(id.to_string()).or_insert(index);
         }
     }
 

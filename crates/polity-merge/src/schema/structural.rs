@@ -1,6 +1,6 @@
 //! The structural rules (C7): types outside the logical junctors, value checks inside them.
 
-use polity_core::{FieldError, FieldPath};
+use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};
 
 use super::parse::{flag, is_zero, list, text};
@@ -21,13 +21,14 @@ pub(super) fn check(raw: &Value) -> Vec<FieldError> {
         rules.node(root, Level::Root, &FieldPath::root());
         rules.complete(root, Some(root), &FieldPath::root(), &FieldPath::root());
     }
-    rules.errors.sort_by_cached_key(ToString::to_string);
-    rules.errors
+    let mut errors = rules.errors.into_vec();
+    errors.sort_by_cached_key(ToString::to_string);
+    errors
 }
 
 #[derive(Default)]
 struct Rules {
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
 }
 
 impl Rules {

@@ -240,7 +240,10 @@ fn directories_are_read_in_order_and_odd_files_are_said() {
 fn nothing_to_read_is_an_error() {
     let empty = tempfile::tempdir().unwrap();
     let error = Manifests::load(&[empty.path().to_owned()]).unwrap_err();
-    assert!(error.to_string().ends_with("holds no manifests"), "{error}");
+    assert!(
+        error.to_string().ends_with("contains no manifests"),
+        "{error}"
+    );
     let error = Manifests::load(&[PathBuf::from("/no/such/place")]).unwrap_err();
     assert!(format!("{error:#}").contains("/no/such/place"), "{error:#}");
 }

@@ -157,7 +157,7 @@ async fn ad3_ad14_mutating_webhooks_run_in_order_and_again_if_needed() {
 async fn ad3_validating_webhooks_run_in_parallel_and_all_finish() {
     // Each answer waits until all calls have arrived, so calls one after the other would never end.
     let everyone_here = Arc::new(tokio::sync::Barrier::new(4));
-    let hooks = Hooks::start(move |path, _| Answer {
+    let hooks = Hooks::start(move |path, _| CannedResponse {
         barrier: Some(Arc::clone(&everyone_here)),
         ..if path == "/no" {
             deny(&json!({"message": "refused"}))

@@ -29,8 +29,8 @@ fn manifests(more: &str) -> Manifests {
     Manifests::from_text("all.yaml", &format!("{text}---{CLUSTERS}{more}"))
 }
 
-fn governance(manifests: &Manifests) -> Governance<'_> {
-    let mut governance = Governance::of(manifests);
+fn governance(manifests: &Manifests) -> HubManifests<'_> {
+    let mut governance = HubManifests::read(manifests);
     assert_eq!(governance.problems, []);
     governance.decide(at());
     governance

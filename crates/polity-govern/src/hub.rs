@@ -1,65 +1,48 @@
-//! A hub as plain values: what its API server would hold, and what carrying out a plan makes of it.
+//! A hub as plain values: the objects that its API server stores, and what they become when a plan is carried out.
+//!
+//! [`HubObject`] is one such object, lowered; [`Lower`] turns the JSON of an object into it.
+
+mod object;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use jiff::Timestamp;
-use polity_core::ClusterName;
 use polity_core::governance::{Binding, Policy, PolicySet};
+use polity_core::{ClusterName, ObjectKey};
 
 use crate::place::Decisions;
 use crate::plan::{Observed, Plan, Write, plan};
 use crate::replica::Unresolved;
 
-/// Which root policy.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PolicyKey {
-    pub namespace: String,
-    pub name: String,
-}
+pub use object::{HubObject, Lower};
 
-impl PolicyKey {
-    pub fn of(policy: &Policy) -> Self {
-        Self {
-            namespace: policy.namespace.clone(),
-            name: policy.name.clone(),
-        }
-    }
-}
-
-impl fmt::Display for PolicyKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// What is stored on a hub.
+/// The objects of a hub that rollouts depend on. Policies are keyed by namespace and name of the root policy.
 #[derive(Debug, Clone, Default)]
 pub struct Hub {
-    pub policies: BTreeMap<PolicyKey, Policy>,
+    pub policies: BTreeMap<ObjectKey, Policy>,
     pub bindings: Vec<Binding>,
     pub policy_sets: Vec<PolicySet>,
     pub decisions: Vec<Decisions>,
-    pub replicas: BTreeMap<PolicyKey, BTreeMap<ClusterName, Policy>>,
+    pub replicas: BTreeMap<ObjectKey, BTreeMap<ClusterName, Policy>>,
     pub unwritable: BTreeMap<ClusterName, String>,
     pub clock_is_off: BTreeSet<ClusterName>,
-    /// How many writes there were; the resource version of the last.
+    /// The number of writes so far, which is the resource version of the last one.
     pub revision: u64,
 }
 
-/// A plan that never comes to rest: each look asks for more writes.
+/// Every plan of a policy asks for more writes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the plan for {policy} does not come to rest")]
-pub struct Restless {
+#[error("the plan for {policy} does not converge")]
+pub struct NotConverging {
     pub policy: String,
 }
 
-/// More looks than any plan needs at one moment: one for each pass, and a few.
-const MAX_LOOKS: usize = 50;
+/// More plans than any policy needs at one time: one for each pass, and a few more.
+const MAX_PLANS: usize = 50;
 
 impl Hub {
-    /// One look at a root policy; none when there is no such policy.
-    pub fn look(&self, key: &PolicyKey, now: Timestamp) -> Option<Plan> {
+    /// Plans one root policy; none if it does not exist.
+    pub fn plan(&self, key: &ObjectKey, now: Timestamp) -> Option<Plan> {
         let none = BTreeMap::new();
         let observed = Observed {
             root: self.policies.get(key)?,
@@ -75,7 +58,7 @@ impl Hub {
     }
 
     /// Carries out one write.
-    pub fn carry_out(&mut self, key: &PolicyKey, write: &Write) {
+    pub fn carry_out(&mut self, key: &ObjectKey, write: &Write) {
         self.revision += 1;
         let replicas = self.replicas.entry(key.clone()).or_default();
         match write {
@@ -97,15 +80,16 @@ impl Hub {
         }
     }
 
-    /// Looks and writes until there is nothing left to write; answers the last plan. `told` hears of every write.
+    /// Plans and writes until there is nothing left to write, and returns the last plan. Calls `on_plan` after each plan
+    /// is carried out.
     pub fn settle(
         &mut self,
-        key: &PolicyKey,
+        key: &ObjectKey,
         now: Timestamp,
-        mut told: impl FnMut(&Self, &Plan),
-    ) -> Result<Option<Plan>, Restless> {
-        for _ in 0..MAX_LOOKS {
-            let Some(plan) = self.look(key, now) else {
+        mut on_plan: impl FnMut(&Self, &Plan),
+    ) -> Result<Option<Plan>, NotConverging> {
+        for _ in 0..MAX_PLANS {
+            let Some(plan) = self.plan(key, now) else {
                 self.replicas.remove(key);
                 return Ok(None);
             };
@@ -117,18 +101,18 @@ impl Hub {
             {
                 root.status = plan.root_status.clone();
             }
-            told(self, &plan);
+            on_plan(self, &plan);
             if plan.writes.is_empty() && !plan.root_status_changed {
                 return Ok(Some(plan));
             }
         }
-        Err(Restless {
+        Err(NotConverging {
             policy: key.to_string(),
         })
     }
 
     /// The replica of a policy for a cluster.
-    pub fn replica(&self, key: &PolicyKey, cluster: &str) -> Option<&Policy> {
+    pub fn replica(&self, key: &ObjectKey, cluster: &str) -> Option<&Policy> {
         self.replicas.get(key)?.get(cluster)
     }
 }

@@ -1,42 +1,45 @@
 //! Private keys and certificates for templates, in the forms that sprig gives them.
 
-use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use polity_pki::{Certificate, KeyKind, Order, PrivateKey, Signer};
 use polity_template::{CertificatePair, CertificateRequest};
 
 /// A new private key as PEM.
-pub(super) fn private_key(kind: polity_template::KeyKind) -> Result<String, String> {
+pub(crate) fn private_key(kind: polity_template::KeyKind) -> Result<String, String> {
     let kind = match kind {
         polity_template::KeyKind::Rsa4096 => KeyKind::Rsa4096,
         polity_template::KeyKind::Ecdsa => KeyKind::EcdsaP256,
         polity_template::KeyKind::Ed25519 => KeyKind::Ed25519,
     };
-    let key = || -> Result<String> { Ok(PrivateKey::generate_kind(kind)?.to_traditional_pem()?) };
-    key().map_err(in_words)
+    let key = PrivateKey::generate_kind(kind).map_err(|error| with_causes(&error))?;
+    key.to_traditional_pem()
+        .map_err(|error| with_causes(&error))
 }
 
 /// Whether this can be read as a certificate.
-pub(super) fn check_certificate(pem: &str) -> Result<(), String> {
+pub(crate) fn check_certificate(pem: &str) -> Result<(), String> {
     let read = Certificate::from_pem(pem).map(|_| ());
-    read.map_err(in_words)
+    read.map_err(|error| with_causes(&error))
 }
 
 /// Whether this can be read as a private key.
-pub(super) fn check_private_key(pem: &str) -> Result<(), String> {
+pub(crate) fn check_private_key(pem: &str) -> Result<(), String> {
     let read = PrivateKey::from_pem(pem).map(|_| ());
-    read.map_err(in_words)
+    read.map_err(|error| with_causes(&error))
 }
 
 /// A new certificate and its key.
-pub(super) fn certificate(
+pub(crate) fn certificate(
     request: &CertificateRequest<'_>,
     now: Timestamp,
 ) -> Result<CertificatePair, String> {
-    issue(request, now).map_err(in_words)
+    issue(request, now).map_err(|error| with_causes(error.as_ref()))
 }
 
-fn issue(request: &CertificateRequest<'_>, now: Timestamp) -> Result<CertificatePair> {
+fn issue(
+    request: &CertificateRequest<'_>,
+    now: Timestamp,
+) -> Result<CertificatePair, Box<dyn std::error::Error + Send + Sync>> {
     let order = Order {
         common_name: request.common_name.to_owned(),
         dns_names: request.names.clone(),
@@ -72,9 +75,11 @@ fn after(now: Timestamp, days: i64) -> Timestamp {
     now.saturating_add(life).unwrap_or(now)
 }
 
-/// An error with what caused it, in one line.
-fn in_words(error: impl Into<anyhow::Error>) -> String {
-    format!("{:#}", error.into())
+/// An error with its causes in one line.
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! What a new cluster is born with: namespaces, roles, the `kubernetes` Service (NS1, NS8, AU7).
+//! Creates what every cluster starts with: namespaces, default roles and the `kubernetes` Service.
 
 use std::sync::Arc;
 
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
-use super::Cluster;
-use crate::controllers::{Actor, service_accounts};
+use super::{Actor, service_accounts};
+use crate::cluster::{Cluster, RBAC_BUCKETS};
 use crate::engine::delete::DeleteOptions;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
@@ -15,7 +15,7 @@ use polity_kinds::status::ApiError;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Makes what is missing; on an old cluster that is nothing, or what a newer version brings along.
+/// Creates what is missing: on an existing cluster nothing, or what a newer version added.
 pub async fn run(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
     let actor = Actor::named("bootstrap");
     for name in NAMESPACES {
@@ -41,7 +41,7 @@ pub async fn run(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
 }
 
 async fn settle_roles(cluster: &Arc<Cluster>, actor: &Actor) -> Result<(), ApiError> {
-    let stored: Vec<Value> = super::RBAC_BUCKETS
+    let stored: Vec<Value> = RBAC_BUCKETS
         .iter()
         .flat_map(|bucket| cluster.values(bucket))
         .map(|(_, value)| value)

@@ -1,9 +1,8 @@
-//! What a server would make of an update, as far as the schema of a kind tells: unknown fields are refused, defaults
-//! filled in, and what is only another way to say nothing is left out.
+//! What a server would store after an update, as far as the schema of the kind says: unknown fields are refused,
+//! defaults are set, and empty values that mean the same as no value are dropped.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use polity_core::{GroupVersionKind, field};
 use polity_kinds::defaults::apply_defaults;
@@ -11,19 +10,20 @@ use polity_kinds::schemas as built_in;
 use polity_merge::schema::{self, Additional, Schema};
 use serde_json::Value;
 
-use polity_source::Manifests;
+use crate::manifests::Manifests;
 
-/// The schemas of the kinds that are asked about.
-pub(super) struct Schemas {
+/// The schemas of kinds: those of CRDs among manifests, and those that are built into Kubernetes.
+#[derive(Debug)]
+pub struct Schemas {
     custom: BTreeMap<GroupVersionKind, Arc<Schema>>,
-    /// Made when first needed: few kinds ever are.
-    built_in: RefCell<BTreeMap<GroupVersionKind, Option<Arc<Schema>>>>,
+    /// Made when first needed, because most kinds never are.
+    built_in: Mutex<BTreeMap<GroupVersionKind, Option<Arc<Schema>>>>,
 }
 
-/// What became of an update.
+/// The result of an update.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The object would be what it is.
+pub enum Verdict {
+    /// The update changes nothing.
     Same,
     Different,
     /// The values do not fit the schema.
@@ -41,7 +41,7 @@ enum Known {
 }
 
 impl Schemas {
-    pub(super) fn new(manifests: &Manifests) -> Self {
+    pub fn new(manifests: &Manifests) -> Self {
         let custom = manifests
             .definitions
             .iter()
@@ -50,17 +50,12 @@ impl Schemas {
             });
         Self {
             custom: custom.collect(),
-            built_in: RefCell::default(),
+            built_in: Mutex::default(),
         }
     }
 
     /// Compares an object with what it would become.
-    pub(super) fn judge(
-        &self,
-        gvk: &GroupVersionKind,
-        current: &Value,
-        updated: &Value,
-    ) -> Verdict {
+    pub fn judge(&self, gvk: &GroupVersionKind, current: &Value, updated: &Value) -> Verdict {
         let Some(known) = self.get(gvk) else {
             return Verdict::NoSchema;
         };
@@ -96,7 +91,7 @@ impl Schemas {
         if let Some(schema) = self.custom.get(gvk) {
             return Some(Known::Custom(Arc::clone(schema)));
         }
-        let mut made = self.built_in.borrow_mut();
+        let mut made = self.built_in.lock().unwrap_or_else(PoisonError::into_inner);
         let schema = made
             .entry(gvk.clone())
             .or_insert_with(|| built_in::find(gvk));

@@ -1,31 +1,27 @@
-//! What templates see in a dry run: the objects a policy is held against, and this machine's clock.
+//! The cluster as templates read it, with the time, randomness, names and keys of this machine.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use polity_comply::{Cluster, Kind, ReadError};
+use polity_comply::Kind;
 use polity_core::selector::LabelSelector;
 use polity_core::{GroupVersion, GroupVersionKind, ObjectKey};
 use polity_template::{CertificatePair, CertificateRequest, Host, KeyKind, LookupError, Query};
 use serde_json::Value;
 
-use crate::template::World;
-use polity_source::Manifests;
+use super::{ClusterModel, ReadError};
+use crate::keys;
 
-/// The world of templates, over a cluster or over files in its place.
-pub(super) struct DryrunHost<'c> {
-    cluster: &'c dyn Cluster,
+/// Adapts a model to the lookups of templates.
+#[derive(Debug, Clone, Copy)]
+pub struct TemplateHost<'a> {
+    model: &'a ClusterModel,
     now: Timestamp,
-    /// For all that is not looked up: randomness, keys, names.
-    machine: World,
 }
 
-impl<'c> DryrunHost<'c> {
-    pub(super) fn new(cluster: &'c dyn Cluster, now: Timestamp) -> Self {
-        Self {
-            cluster,
-            now,
-            machine: World::of_manifests(&Manifests::default()),
-        }
+impl<'a> TemplateHost<'a> {
+    /// `now` is the time of the whole resolution.
+    pub fn new(model: &'a ClusterModel, now: Timestamp) -> Self {
+        Self { model, now }
     }
 
     fn kind(&self, api_version: &str, kind: &str) -> Result<Option<Kind>, LookupError> {
@@ -33,7 +29,7 @@ impl<'c> DryrunHost<'c> {
             .parse()
             .map_err(|error| LookupError::Final(format!("{error}")))?;
         let gvk = GroupVersionKind::new(group, version, kind);
-        self.cluster.kind(&gvk).map_err(unread)
+        self.model.kind(&gvk).map_err(unread)
     }
 
     fn served(&self, query: &Query<'_>) -> Result<Kind, LookupError> {
@@ -43,16 +39,27 @@ impl<'c> DryrunHost<'c> {
 }
 
 fn unread(error: ReadError) -> LookupError {
-    LookupError::Retryable(error.to_string())
+    match error {
+        ReadError::Refused {
+            code: 400 | 405 | 422,
+            message,
+            ..
+        } => LookupError::Final(message),
+        ReadError::InvalidName(_) => LookupError::Final(error.to_string()),
+        ReadError::Refused { .. } | ReadError::NoAnswer(_) => {
+            LookupError::Retryable(error.to_string())
+        }
+    }
 }
 
-impl Host for DryrunHost<'_> {
+impl Host for TemplateHost<'_> {
     fn now(&self) -> Zoned {
         self.now.to_zoned(TimeZone::system())
     }
 
     fn random(&self, buffer: &mut [u8]) {
-        self.machine.random(buffer);
+        // The generator of the crypto library fails only where the system has none at all.
+        aws_lc_rs::rand::fill(buffer).expect("the system gives random bytes");
     }
 
     fn get(&self, query: &Query<'_>, name: &str) -> Result<Option<Value>, LookupError> {
@@ -61,7 +68,7 @@ impl Host for DryrunHost<'_> {
             namespace: kind.namespaced.then(|| query.namespace.to_owned()),
             name: name.to_owned(),
         };
-        let found = self.cluster.get(&kind, &key).map_err(unread)?;
+        let found = self.model.get(&kind, &key).map_err(unread)?;
         Ok(found.map(|object| Value::clone(&object)))
     }
 
@@ -72,10 +79,11 @@ impl Host for DryrunHost<'_> {
             .parse()
             .map_err(|error| LookupError::Final(format!("{error}")))?;
         let namespace = Some(query.namespace).filter(|it| !it.is_empty() && kind.namespaced);
-        let found = self
-            .cluster
-            .list(&kind, namespace, &selector)
-            .map_err(unread)?;
+        let found = match self.model.list(&kind, namespace, &selector) {
+            // The kind was removed since it was found.
+            Err(ReadError::Refused { code: 404, .. }) => return Ok(Vec::new()),
+            found => found.map_err(unread)?,
+        };
         Ok(found.iter().map(|object| Value::clone(object)).collect())
     }
 
@@ -84,26 +92,29 @@ impl Host for DryrunHost<'_> {
     }
 
     fn zone(&self, name: &str) -> Option<TimeZone> {
-        self.machine.zone(name)
+        TimeZone::get(name).ok()
     }
 
     fn addresses(&self, host_name: &str) -> Vec<String> {
-        self.machine.addresses(host_name)
+        use std::net::ToSocketAddrs as _;
+        let found = (host_name, 0).to_socket_addrs();
+        let found = found.into_iter().flatten();
+        found.map(|address| address.ip().to_string()).collect()
     }
 
     fn private_key(&self, kind: KeyKind) -> Result<String, String> {
-        self.machine.private_key(kind)
+        keys::private_key(kind)
     }
 
     fn check_certificate(&self, pem: &str) -> Result<(), String> {
-        self.machine.check_certificate(pem)
+        keys::check_certificate(pem)
     }
 
     fn check_private_key(&self, pem: &str) -> Result<(), String> {
-        self.machine.check_private_key(pem)
+        keys::check_private_key(pem)
     }
 
     fn certificate(&self, request: &CertificateRequest<'_>) -> Result<CertificatePair, String> {
-        self.machine.certificate(request)
+        keys::certificate(request, self.now)
     }
 }

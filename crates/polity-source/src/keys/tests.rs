@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use polity_pki::{Certificate, PrivateKey};
+use polity_runtime::Clock;
 use polity_template::{Limits, Rules, Side, Template};
 use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate};
 
 use super::after;
-use crate::template::World;
-use polity_source::Manifests;
+use crate::cluster::{ClusterModel, TemplateHost};
 
 /// Certificates of every function, each with its key, and signed ones after their signer.
 const CERTIFICATES: &str = r#"
@@ -29,13 +29,14 @@ const CERTIFICATES: &str = r#"
 fn ours(text: &str) -> Result<String, String> {
     let rules = Rules::of(Side::Plain);
     let template = Template::parse("tmpl", text, &rules).map_err(|error| error.0)?;
-    let world = World::of_manifests(&Manifests::default());
+    let cluster = ClusterModel::default();
+    let host = TemplateHost::new(&cluster, Clock::system().now());
     let limits = Limits {
         steps: 100 * Limits::default().steps,
         ..Limits::default()
     };
     template
-        .execute((&json!({})).into(), &world, &rules, limits)
+        .execute((&json!({})).into(), &host, &rules, limits)
         .map(|execution| execution.text)
         .map_err(|error| error.to_string())
 }
