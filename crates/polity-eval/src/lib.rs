@@ -1,13 +1,13 @@
 //! Evaluates a request with a policy: one pipeline over loaded modules.
 //!
 //! - [`parse_policies`] reads `policies.yml`; [`Policy::prepare`] turns an entry and its loaded modules
-//! into a [`Policy`], after each guest has validated its settings.
+//!   into a [`Policy`], after each guest has validated its settings.
 //! - [`AdmissionReview::parse`] and [`RawReview::parse`] parse requests, and keep objects as text.
 //! - [`Policy::evaluate`] and [`Policy::evaluate_raw`] run the guest, or the members of a group, and
-//! apply the policy's mode, mutation rule and message. The [`Evaluation`] holds the response to send
-//! and the values for metrics.
+//!   apply the policy's mode, mutation rule and message. The [`Evaluation`] holds the response to send
+//!   and the values for metrics.
 //! - [`Services`] answers the host calls of guests: the cluster, registries, names, certificates.
-//! Permissions, caches, recording and replay are here; `polity-host` implements the services.
+//!   Permissions, caches, recording and replay are here; `polity-host` implements the services.
 //!
 //! There is no HTTP here, and nothing async: an evaluation blocks its thread.
 

@@ -1,8 +1,7 @@
 //! The modules of policies, and the services behind their host calls.
 //!
 //! - [`Modules`] turns references into loaded modules: fetched once, compiled once, and loaded from the local store
-//! in
-//! milliseconds the next time.
+//!   in milliseconds the next time.
 //! - [`SharedCache`] keeps modules and their native code, signed, on a volume that all replicas of a server share.
 //! - [`HostServices`] answers the host calls of guests: registries, names, certificates, the cluster. Lists of
 //!   objects come from stores that watches keep up to date ([`Cluster`]).

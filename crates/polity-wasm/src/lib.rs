@@ -2,7 +2,7 @@
 //!
 //! - [`Engine`] compiles a module, or loads code that was compiled before, and links it once.
 //! - [`Module::run`] creates an instance, passes it one request, takes its result and drops the
-//! instance. Nothing survives from one request to the next.
+//!   instance. Nothing survives from one request to the next.
 //! - [`Host`] is the host side of a guest: it gets its host calls and its output.
 //!
 //! Two kinds of guests are known: waPC functions and WASI commands. Whatever a guest does, the caller

@@ -8,8 +8,7 @@
 //! - A note counts only if the pod was restarted in place by the same parent. Without that, the process was killed
 //!   together with its pod, its machine, or the program that ran it.
 //! - A pod removes its own attempts that were not crashes from the status. Other pods count all attempts that they
-//! find
-//! there: after a crash of one replica the next leader counts the attempt at once.
+//!   find there: after a crash of one replica the next leader counts the attempt at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
