@@ -1,4 +1,4 @@
-//! Request bodies: one piece of bytes each, bounded one by one and all together.
+//! Reads request bodies, with a limit for each and for all of them together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a unit of the budget stands for.
+/// How many bytes a unit of the budget is.
 const UNIT: usize = 1 << 10;
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the body is larger than the limit of {limit} bytes")]
@@ -27,7 +27,7 @@ pub(crate) enum BodyError {
     Broken(BoxError),
 }
 
-/// How many bytes of bodies may be in memory. Clones are the same budget.
+/// Limits how many bytes of bodies are in memory. Clones share the budget.
 #[derive(Debug, Clone)]
 pub(crate) struct BodyBudget {
     limit: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Received {
 }
 
 impl BodyBudget {
-    /// `limit` for each body, `total` for all.
+    /// A budget of `limit` bytes for each body and `total` bytes for all.
     pub(crate) fn new(limit: usize, total: usize) -> Self {
         let units = (total.max(limit) / UNIT + 1).min(Semaphore::MAX_PERMITS);
         Self {
@@ -63,7 +63,7 @@ impl BodyBudget {
         B::Error: Into<BoxError>,
     {
         let limit = self.limit;
-        // Without a length it could become as large as allowed.
+        // A body without a length may become as large as the limit.
         let expected = body.size_hint().exact().map_or(limit, |length| {
             usize::try_from(length).unwrap_or(usize::MAX)
         });

@@ -1,80 +1,80 @@
-//! Who is evaluated next: a bounded number at once, policies in turn, nobody starved.
+//! Decides which request is evaluated next: a bounded number at once, policies in turn, no policy starved.
 //!
-//! Each policy has a lane. As long as there is room an evaluation starts at once; after that it waits
-//! in its policy's lane, first come first served, and lanes take turns. Lanes and all of them together
-//! are bounded: what does not fit is turned away at once, while there is still time to ask again.
+//! Each policy has a lane. An evaluation starts at once while a place is free. After that requests wait in the lane of their
+//! policy, first come first served, and lanes take turns. Each lane and all lanes together are bounded: a request that does
+//! not fit is refused at once, while its caller still has time to retry.
 //!
-//! Turns alone do not help against a policy whose every evaluation takes seconds: it could hold every
-//! place while the others wait for their turn. So a policy is *slow* when its last evaluation was, or when
-//! nothing is known about it yet, and slow policies together never hold the last place.
+//! Turns alone do not help against a policy whose every evaluation takes seconds: it could hold every place while the others
+//! wait for their turn. So a policy is *slow* if its last evaluation was, or if it has not been evaluated yet, and slow
+//! policies together never hold the last place.
 //!
-//! This is a value: who waits is whatever the caller hands in, and time comes in as durations.
+//! The queue is a value: the caller chooses what represents a waiting request, and time comes in as durations.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much may go on, and how much may wait.
+/// The limits of a [`FairQueue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairLimits {
-    /// Evaluations at once.
+    /// How many evaluations run at once.
     pub places: usize,
-    /// Requests that wait, of all policies.
+    /// How many requests of all policies may wait.
     pub waiting: usize,
-    /// Requests that wait, of one policy.
+    /// How many requests of one policy may wait.
     pub waiting_per_policy: usize,
     /// An evaluation that takes longer than this makes its policy a slow one.
     pub slow_after: Duration,
 }
 
-/// Whether a policy may take the last place.
+/// Whether a policy may use the last free place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// It may.
+    /// Its last evaluation was short: it may.
     Quick,
     /// Its last evaluation took long, or there was none: it may not.
     Slow,
 }
 
-/// So many policies are remembered that nobody waits for; more than that are strangers again.
+/// How many policies without waiting requests are remembered. When there are more, all of them are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// Why somebody was turned away.
+/// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// Too many of this policy wait.
+    /// Too many requests for this policy are waiting.
     Policy,
-    /// Too many of all policies wait.
+    /// Too many requests are waiting.
     Everyone,
 }
 
-/// What happens to somebody who comes in.
+/// What happens to a new request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// Go ahead, and [leave](FairQueue::leave) with the same pace.
+    /// It starts now, and [leaves](FairQueue::leave) with the same pace.
     Now(Pace),
-    /// Wait until [`FairQueue::leave`] hands the waiter back, or [give up](FairQueue::give_up).
+    /// It waits until [`FairQueue::leave`] returns its waiter, or until it [gives up](FairQueue::give_up).
     Wait(Ticket),
-    /// There is no room.
+    /// It is refused.
     Refused(Full),
 }
 
-/// Somebody who may start now.
+/// A waiting request that starts now.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Admitted<W> {
     /// The policy whose turn it is.
     pub policy: Arc<str>,
-    /// To leave with.
+    /// The pace to [leave](FairQueue::leave) with.
     pub pace: Pace,
-    /// What was handed in.
+    /// What the caller of [`FairQueue::enter`] provided.
     pub waiter: W,
 }
 
-/// A place in a lane.
+/// Identifies a waiting request in its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// The queue. `W` stands for whoever waits.
+/// The queue. `W` represents a waiting request.
 #[derive(Debug)]
 pub struct FairQueue<W> {
     limits: FairLimits,
@@ -83,7 +83,7 @@ pub struct FairQueue<W> {
     n_waiting: usize,
     next_ticket: u64,
     lanes: HashMap<Arc<str>, Lane<W>>,
-    /// The policies with somebody waiting; the first one's turn is next.
+    /// The policies with waiting requests; the first one has the next turn.
     turns: VecDeque<Arc<str>>,
 }
 
@@ -103,7 +103,7 @@ impl<W> Default for Lane<W> {
 }
 
 impl<W> FairQueue<W> {
-    /// A queue with nobody in it. There is always at least one place.
+    /// An empty queue. It has at least one place, whatever the limits say.
     pub fn new(limits: FairLimits) -> Self {
         Self {
             limits: FairLimits {
@@ -119,13 +119,13 @@ impl<W> FairQueue<W> {
         }
     }
 
-    /// Somebody wants to evaluate a policy. `waiter` is asked for only when they must wait.
+    /// Adds a request for a policy. `waiter` is called only if the request must wait.
     pub fn enter(&mut self, policy: &Arc<str>, waiter: impl FnOnce() -> W) -> Entered {
         let (pace, n_before) = match self.lanes.get(policy) {
             Some(lane) => (lane.pace, lane.waiting.len()),
             None => (Pace::Slow, 0),
         };
-        // Nobody who may start is waiting while there is a place: only one's own lane matters.
+        // No request that may start is waiting while a place is free: only the policy's own lane matters.
         if n_before == 0 && self.has_place(pace) {
             self.start(pace);
             return Entered::Now(pace);
@@ -147,7 +147,7 @@ impl<W> FairQueue<W> {
         Entered::Wait(ticket)
     }
 
-    /// An evaluation is over. Answers who may start now; each of them has a place already.
+    /// Ends an evaluation. Returns the requests that start now; each of them has a place already.
     pub fn leave(&mut self, policy: &Arc<str>, pace: Pace, took: Duration) -> Vec<Admitted<W>> {
         self.running -= 1;
         if pace == Pace::Slow {
@@ -161,8 +161,7 @@ impl<W> FairQueue<W> {
         admitted
     }
 
-    /// Somebody does not want to wait any more. Whoever was admitted meanwhile is not found here: they
-    /// have a place and must leave.
+    /// Removes a waiting request. A request that was admitted meanwhile is not found: it has a place and must leave.
     pub fn give_up(&mut self, policy: &Arc<str>, ticket: Ticket) -> Option<W> {
         let lane = self.lanes.get_mut(policy)?;
         let at = lane
@@ -177,12 +176,12 @@ impl<W> FairQueue<W> {
         Some(waiter)
     }
 
-    /// How many evaluations go on.
+    /// The number of running evaluations.
     pub fn running(&self) -> usize {
         self.running
     }
 
-    /// How many wait.
+    /// The number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.n_waiting
     }
@@ -232,7 +231,7 @@ impl<W> FairQueue<W> {
             lane.pace = pace;
             return;
         }
-        // Policies come and go; those that are gone must not stay here for ever.
+        // Deleted policies must not stay here for ever.
         if self.lanes.len() >= REMEMBERED {
             self.lanes.retain(|_, lane| !lane.waiting.is_empty());
         }

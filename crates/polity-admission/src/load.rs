@@ -1,4 +1,4 @@
-//! From the text of `policies.yml` to a table: modules loaded, settings accepted, all in parallel.
+//! Turns the text of `policies.yml` into a table: modules are loaded and settings validated, in parallel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::table::{PolicyTable, Prepared};
 /// Why a file cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be understood.
+    /// The file cannot be parsed.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Policies in it are not ready.
+    /// Policies in the file could not be initialised.
     #[error("{} not ready: {}", count(.0.len()), join(.0))]
     Policies(Vec<(String, InitError)>),
 }
@@ -34,7 +34,7 @@ fn join(failed: &[(String, InitError)]) -> String {
     let each: Vec<String> = failed
         .iter()
         .map(|(id, error)| match error {
-            // Members carry the name of their group already.
+            // Their message has the name of the group already.
             InitError::Members(_) => error.to_string(),
             error => format!("{id}: {error}"),
         })
@@ -42,23 +42,23 @@ fn join(failed: &[(String, InitError)]) -> String {
     each.join("; ")
 }
 
-/// Makes tables. Clones share the modules.
+/// Builds tables. Clones share the modules.
 #[derive(Clone)]
 pub struct Loader {
     /// Where modules come from.
     pub modules: Modules,
-    /// What settings are checked in.
+    /// The environment in which guests validate their settings.
     pub environment: Environment,
-    /// How many modules and policies are worked on at once.
+    /// How many modules and policies are prepared at once.
     pub parallelism: usize,
-    /// Whether a policy that is not ready is served as such, instead of none being served.
+    /// Whether a table may have policies that are not ready: their requests are refused with the reason.
     pub continue_on_errors: bool,
-    /// Where failures are counted.
+    /// Counts failures.
     pub metrics: ServerMetrics,
 }
 
 impl Loader {
-    /// Reads the text of a file and makes everything in it ready.
+    /// Parses the text of a file and prepares every policy in it.
     pub async fn load(&self, text: &str) -> Result<PolicyTable, LoadError> {
         let configs = parse_policies(text)?;
         warn_of_missing_capabilities(&configs);
@@ -78,7 +78,7 @@ impl Loader {
         Ok(PolicyTable::new(prepared))
     }
 
-    /// Lets go of modules that a new table no longer uses.
+    /// Drops the modules that a new table no longer uses.
     pub(crate) fn release_unused(&self, table: &PolicyTable) {
         let policies = table
             .served()
@@ -86,7 +86,7 @@ impl Loader {
         self.modules.retain(policies.flat_map(Policy::modules));
     }
 
-    /// Guests look at their settings, so this runs on a thread that may block.
+    /// Prepares a policy on a blocking thread, because its guests validate their settings.
     async fn prepare(
         &self,
         id: String,
@@ -128,7 +128,7 @@ impl Loader {
     }
 }
 
-/// Counts what the store had.
+/// Counts cache hits and misses.
 struct Counted(ServerMetrics);
 
 impl Progress for Counted {}
@@ -143,7 +143,7 @@ impl LoadProgress for Counted {
     }
 }
 
-/// Every module that is named; names that are none are found out when their policy is prepared.
+/// All valid module references. Invalid ones are reported when their policy is prepared.
 fn uris(configs: &BTreeMap<String, PolicyConfig>) -> BTreeSet<ModuleUri> {
     configs
         .values()
@@ -152,7 +152,7 @@ fn uris(configs: &BTreeMap<String, PolicyConfig>) -> BTreeSet<ModuleUri> {
         .collect()
 }
 
-/// One line for all of them: lists of host capabilities are younger than most files.
+/// Logs one warning for all policies without `hostCapabilities`: most existing files have none.
 fn warn_of_missing_capabilities(configs: &BTreeMap<String, PolicyConfig>) {
     let policies: Vec<&str> = configs
         .iter()

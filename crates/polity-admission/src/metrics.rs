@@ -1,4 +1,4 @@
-//! What the server counts. The first two are those that dashboards know, with their names and labels.
+//! The metrics of a policy server. Existing dashboards rely on the names and labels of the first two.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
 use polity_eval::{AdmissionRequest, Evaluation};
 
-use crate::route::Asked;
+use crate::route::Endpoint;
 use crate::table::{PolicyTable, Served};
 use crate::turnstile::Shed;
 
@@ -24,21 +24,21 @@ pub struct ServerMetrics {
     modules: Gauge<u64>,
 }
 
-/// A step on the way from a revision to a policy that serves.
+/// A step from a revision to a policy that serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The module is fetched.
     Pull,
-    /// It is compiled.
+    /// The module is compiled.
     Compile,
-    /// Compiled code is read, checked and taken up.
+    /// Compiled code is read, checked and loaded.
     Load,
     /// Guests check their settings.
     Settings,
 }
 
 impl Phase {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Pull => "pull",
             Self::Compile => "compile",
@@ -91,7 +91,7 @@ impl ServerMetrics {
                 .build(),
             module_cache: meter
                 .u64_counter("polity_module_cache_total")
-                .with_description("Looks for a module, by what was found.")
+                .with_description("Lookups of modules in the cache, by result.")
                 .build(),
             modules: meter
                 .u64_gauge("polity_loaded_modules")
@@ -103,10 +103,10 @@ impl ServerMetrics {
     }
 
     /// Counts one evaluation.
-    pub(crate) fn judged(
+    pub(crate) fn evaluated(
         &self,
         served: &Served,
-        asked: Asked,
+        endpoint: Endpoint,
         request: Option<&AdmissionRequest<'_>>,
         evaluation: &Evaluation,
         took: Duration,
@@ -125,9 +125,9 @@ impl ServerMetrics {
             ));
             labels.push(KeyValue::new(
                 "request_origin",
-                match asked {
-                    Asked::Audit => "audit",
-                    Asked::Validate | Asked::Raw => "validate",
+                match endpoint {
+                    Endpoint::Audit => "audit",
+                    Endpoint::Validate | Endpoint::Raw => "validate",
                 },
             ));
             if let Some(namespace) = &request.namespace {
@@ -142,17 +142,17 @@ impl ServerMetrics {
             .record(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), &labels);
     }
 
-    /// Counts how long somebody waited.
+    /// Records how long a request waited for its evaluation.
     pub(crate) fn waited(&self, waited: Duration) {
         self.queue.record(waited.as_secs_f64(), &[]);
     }
 
-    /// Counts somebody who was turned away.
+    /// Counts a request that was refused because of overload.
     pub(crate) fn shed(&self, reason: Shed) {
-        self.shed.add(1, &[KeyValue::new("reason", reason.word())]);
+        self.shed.add(1, &[KeyValue::new("reason", reason.label())]);
     }
 
-    /// Tells what is served from now on.
+    /// Records how many policies the new table has.
     pub(crate) fn serving(&self, table: &PolicyTable) {
         let (all, failed) = (table.n_policies() as u64, table.n_failed() as u64);
         self.loaded
@@ -161,7 +161,7 @@ impl ServerMetrics {
             .record(failed, &[KeyValue::new("state", "failed")]);
     }
 
-    /// Counts a policy that could not be made ready.
+    /// Counts a policy that could not be initialised.
     pub(crate) fn not_initialised(&self, policy: &str, error: &str) {
         let labels = [
             KeyValue::new("policy_name", policy.to_owned()),
@@ -170,24 +170,24 @@ impl ServerMetrics {
         self.evaluations.add(1, &labels);
     }
 
-    /// Counts how long a step took.
+    /// Records how long a step took.
     pub(crate) fn revision_phase(&self, phase: Phase, took: Duration) {
-        let labels = [KeyValue::new("phase", phase.word())];
+        let labels = [KeyValue::new("phase", phase.label())];
         self.phases.record(took.as_secs_f64(), &labels);
     }
 
-    /// Tells how many modules are in memory.
+    /// Records how many modules are in memory.
     pub(crate) fn modules(&self, n_modules: usize) {
         self.modules.record(n_modules as u64, &[]);
     }
 
-    /// Counts a look for a module.
+    /// Counts a lookup of a module in the cache.
     pub(crate) fn module_cache(&self, result: &'static str) {
         let labels = [KeyValue::new("result", result)];
         self.module_cache.add(1, &labels);
     }
 
-    /// Counts a look at a changed file.
+    /// Counts a reload of the policies.
     pub(crate) fn reloaded(&self, outcome: &'static str) {
         self.reloads.add(1, &[KeyValue::new("outcome", outcome)]);
     }

@@ -1,4 +1,4 @@
-//! Why a request gets no verdict, and what its caller is told.
+//! Why a request gets no verdict, and the response that its caller gets.
 
 use http::StatusCode;
 use polity_eval::ReviewError;
@@ -17,9 +17,9 @@ pub(crate) enum Refusal {
     Review(#[from] ReviewError),
     #[error("unknown policy: {0}")]
     Unknown(String),
-    #[error("{}", .0.sentence())]
+    #[error("{}", .0.message())]
     Shed(Shed),
-    /// What happened is for the log, not for the caller.
+    /// An internal error: the log has the details, the caller does not get them.
     #[error("Something went wrong")]
     Fault,
 }

@@ -1,6 +1,6 @@
-//! Keeps the table in step with its file: a new set is made ready beside the old one, then swapped.
+//! Reloads the policies when their file changes: the new table is prepared beside the old one, then swapped.
 //!
-//! A file that cannot be served changes nothing: the old set goes on, and the log says why.
+//! If the file cannot be served the old policies stay, and the log has the reason.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use tracing::{debug, info, warn};
 use crate::load::Loader;
 use crate::table::PolicyTable;
 
-/// What is read again, and where it goes.
+/// Follows a file of policies.
 pub(crate) struct Follower {
     pub(crate) path: PathBuf,
-    /// The text that is served.
+    /// The content of the file that is served.
     pub(crate) current: String,
     pub(crate) loader: Loader,
     pub(crate) table: Arc<ArcSwap<PolicyTable>>,
 }
 
-/// Why the file is looked at.
+/// Why the file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Because {
-    /// It may have changed.
-    ItMayHaveChanged,
-    /// Somebody asked: the same text may stand for other modules now.
-    Asked,
+enum Trigger {
+    /// The file may have changed.
+    FileEvent,
+    /// A hang-up signal: the same references may lead to other modules now.
+    Signal,
 }
 
 impl Follower {
@@ -45,31 +45,31 @@ impl Follower {
         let follow = async {
             let mut refused = None;
             // It may have changed between its first reading and the start of the watch.
-            let mut because = Because::ItMayHaveChanged;
+            let mut trigger = Trigger::FileEvent;
             loop {
-                self.look(because, &mut refused).await;
-                because = tokio::select! {
-                    () = changes.next() => Because::ItMayHaveChanged,
-                    () = hangups.next() => Because::Asked,
+                self.reload(trigger, &mut refused).await;
+                trigger = tokio::select! {
+                    () = changes.next() => Trigger::FileEvent,
+                    () = hangups.next() => Trigger::Signal,
                 };
             }
         };
         shutdown.run_until::<_>(follow).await.unwrap_or(Ok(()))
     }
 
-    /// Reads the file, and serves it if it is new and good. `refused` is the text that was refused
-    /// last, so that it is warned of once.
-    async fn look(&mut self, because: Because, refused: &mut Option<String>) {
+    /// Reads the file, and serves it if it is new and valid. `refused` is the content that was refused last, which is
+    /// logged only once.
+    async fn reload(&mut self, trigger: Trigger, refused: &mut Option<String>) {
         let file = self.path.display().to_string();
         let text = match tokio::fs::read_to_string(&self.path).await {
             Ok(text) => text,
             Err(error) => {
-                warn!(file, %error, "policies cannot be read, the old ones are served on");
+                warn!(file, %error, "cannot read the policies, still serving the old ones");
                 return;
             }
         };
         let is_known = text == self.current || refused.as_ref() == Some(&text);
-        if is_known && because == Because::ItMayHaveChanged {
+        if is_known && trigger == Trigger::FileEvent {
             debug!(file, "policies are unchanged");
             return;
         }
@@ -82,7 +82,7 @@ impl Follower {
                 *refused = None;
             }
             Err(error) => {
-                warn!(file, %error, "policies are not good, the old ones are served on");
+                warn!(file, %error, "cannot serve the changed policies, still serving the old ones");
                 self.loader.metrics.reloaded("refused");
                 *refused = Some(text);
             }
@@ -92,7 +92,7 @@ impl Follower {
     fn swap(&self, table: PolicyTable) {
         self.loader.metrics.serving(&table);
         self.loader.release_unused(&table);
-        // Requests that run keep the policy they found; the last of them drops it.
+        // Running requests keep the policy that they found; the last of them drops it.
         self.table.store(Arc::new(table));
     }
 }

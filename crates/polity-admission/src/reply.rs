@@ -1,4 +1,4 @@
-//! Answers as HTTP responses.
+//! HTTP responses of the review endpoint.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
@@ -8,12 +8,12 @@ use serde::Serialize;
 
 pub(crate) type Reply = Response<Full<Bytes>>;
 
-/// A verdict.
+/// A response with a verdict.
 pub(crate) fn review(json: Vec<u8>) -> Reply {
     with_json(StatusCode::OK, json)
 }
 
-/// What went wrong, as `{"message":…,"status":…}`.
+/// A response without a verdict, as `{"message":…,"status":…}`.
 pub(crate) fn problem(status: StatusCode, message: &str) -> Reply {
     #[derive(Serialize)]
     struct Problem<'a> {
@@ -27,7 +27,7 @@ pub(crate) fn problem(status: StatusCode, message: &str) -> Reply {
     let json = serde_json::to_vec(&problem).expect("a text and a number serialise");
     let mut reply = with_json(status, json);
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        // API servers ask again by themselves when they see this.
+        // API servers retry when they see this header.
         reply
             .headers_mut()
             .insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -35,12 +35,12 @@ pub(crate) fn problem(status: StatusCode, message: &str) -> Reply {
     reply
 }
 
-/// There is nothing here.
+/// 404 for a path that is no endpoint.
 pub(crate) fn not_found() -> Reply {
     empty(StatusCode::NOT_FOUND)
 }
 
-/// There is something here, but it is asked by POST.
+/// 405 for a request that is not a POST.
 pub(crate) fn wrong_method() -> Reply {
     let mut reply = empty(StatusCode::METHOD_NOT_ALLOWED);
     reply

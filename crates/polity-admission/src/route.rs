@@ -1,36 +1,36 @@
-//! Paths: which policy is asked, and how.
+//! Parses the paths of requests: which policy evaluates the request, and at which endpoint.
 
 use std::borrow::Cow;
 
-/// What is wanted of a policy.
+/// The endpoint of a request, the first segment of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// A verdict that counts.
+pub(crate) enum Endpoint {
+    /// `validate`: a verdict on an AdmissionReview.
     Validate,
-    /// What the guest says.
+    /// `audit`: the verdict of the guest, whatever the mode of the policy.
     Audit,
-    /// A verdict on something that no Kubernetes sent.
+    /// `validate_raw`: a verdict on any JSON document.
     Raw,
 }
 
-/// A path that leads to a policy.
+/// A parsed path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Route<'a> {
-    pub(crate) asked: Asked,
+    pub(crate) endpoint: Endpoint,
     /// `policy` or `group/member`, decoded.
     pub(crate) id: Cow<'a, str>,
-    /// The generation of the policy, where one is named.
+    /// The generation of the policy, if the path has one.
     pub(crate) generation: Option<u64>,
 }
 
 impl<'a> Route<'a> {
-    /// Reads a path. Segments are told apart before they are decoded: a member's slash is `%2F`.
+    /// Parses a path. It is split into segments before they are decoded: the slash before a member is `%2F`.
     pub(crate) fn parse(path: &'a str) -> Option<Self> {
         let mut segments = path.strip_prefix('/')?.split('/');
-        let asked = match segments.next()? {
-            "validate" => Asked::Validate,
-            "audit" => Asked::Audit,
-            "validate_raw" => Asked::Raw,
+        let endpoint = match segments.next()? {
+            "validate" => Endpoint::Validate,
+            "audit" => Endpoint::Audit,
+            "validate_raw" => Endpoint::Raw,
             _ => return None,
         };
         let id = decode(segments.next().filter(|segment| !segment.is_empty())?)?;
@@ -44,14 +44,14 @@ impl<'a> Route<'a> {
             Some(_) => return None,
         };
         segments.next().is_none().then_some(Self {
-            asked,
+            endpoint,
             id,
             generation,
         })
     }
 }
 
-/// Undoes percent-encoding; nothing if it does not end up as text.
+/// Decodes percent-encoding; `None` if the result is not UTF-8.
 fn decode(segment: &str) -> Option<Cow<'_, str>> {
     if !segment.contains('%') {
         return Some(Cow::Borrowed(segment));
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever comes in, it is a route or it is not; what was encoded comes out again.
+        /// Any path parses or is refused, and encoding an id is undone.
         #[test]
-        fn no_path_is_too_odd(path in "\\PC{0,40}", id in "[^/]{1,12}") {
+        fn every_path_parses_or_is_refused(path in "\\PC{0,40}", id in "[^/]{1,12}") {
             Route::parse(&path);
             Route::parse(&format!("/validate/{path}"));
             let encoded: String = id.bytes().fold(String::new(), |text, byte| text + &format!("%{byte:02x}"));
@@ -93,27 +93,30 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_section_8_1() {
-        let route = |asked, id: &'static str, generation| {
+    fn paths_name_an_endpoint_a_policy_and_a_generation() {
+        let route = |endpoint, id: &'static str, generation| {
             Some(Route {
-                asked,
+                endpoint,
                 id: id.into(),
                 generation,
             })
         };
         for (path, expected) in [
-            ("/validate/p", route(Asked::Validate, "p", None)),
-            ("/audit/p", route(Asked::Audit, "p", None)),
-            ("/validate_raw/p", route(Asked::Raw, "p", None)),
-            ("/validate/p/7", route(Asked::Validate, "p", Some(7))),
-            ("/validate/g%2Fm", route(Asked::Validate, "g/m", None)),
+            ("/validate/p", route(Endpoint::Validate, "p", None)),
+            ("/audit/p", route(Endpoint::Audit, "p", None)),
+            ("/validate_raw/p", route(Endpoint::Raw, "p", None)),
+            ("/validate/p/7", route(Endpoint::Validate, "p", Some(7))),
+            ("/validate/g%2Fm", route(Endpoint::Validate, "g/m", None)),
             (
                 "/validate/g%2fm/12",
-                route(Asked::Validate, "g/m", Some(12)),
+                route(Endpoint::Validate, "g/m", Some(12)),
             ),
-            ("/validate/a%2Fb%2Fc", route(Asked::Validate, "a/b/c", None)),
-            ("/validate/%C3%A9", route(Asked::Validate, "é", None)),
-            ("/validate/p%251", route(Asked::Validate, "p%1", None)),
+            (
+                "/validate/a%2Fb%2Fc",
+                route(Endpoint::Validate, "a/b/c", None),
+            ),
+            ("/validate/%C3%A9", route(Endpoint::Validate, "é", None)),
+            ("/validate/p%251", route(Endpoint::Validate, "p%1", None)),
             ("/validate/g/m", None),
             ("/validate/p/7/8", None),
             ("/validate/p/", None),

@@ -1,5 +1,4 @@
-//! One span for each request that is judged, with the names and fields that traces of policy servers have, and the
-//! one line of the log that ends it.
+//! The span of an evaluated request, with the names and fields that existing traces have, and the log line that ends it.
 
 use std::time::Duration;
 
@@ -7,12 +6,12 @@ use polity_eval::Evaluation;
 use tracing::field::Empty;
 use tracing::{Span, info, info_span, record_all};
 
-use crate::route::Asked;
-use crate::webhook::Review;
+use crate::review::Review;
+use crate::route::Endpoint;
 
 /// Opens the span of a request. Its last fields are filled by [`close`].
-pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_>) -> Span {
-    /// The name of a span is a constant, so there is one place for each.
+pub(crate) fn open(endpoint: Endpoint, host: &str, policy_id: &str, review: &Review<'_>) -> Span {
+    /// The name of a span must be a constant, so each span is written out.
     macro_rules! span_of {
         ($name:literal, $request:expr) => {
             info_span!(
@@ -37,7 +36,7 @@ pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_
             )
         };
     }
-    match (review, asked) {
+    match (review, endpoint) {
         (Review::Raw(review), _) => info_span!(
             "validation_raw",
             request_uid = &*review.uid(),
@@ -48,14 +47,14 @@ pub(crate) fn open(asked: Asked, host: &str, policy_id: &str, review: &Review<'_
             response_code = Empty,
             response_message = Empty,
         ),
-        (Review::Admission(review), Asked::Audit) => span_of!("audit", review.request),
-        (Review::Admission(review), Asked::Validate | Asked::Raw) => {
+        (Review::Admission(review), Endpoint::Audit) => span_of!("audit", review.request),
+        (Review::Admission(review), Endpoint::Validate | Endpoint::Raw) => {
             span_of!("validation", review.request)
         }
     }
 }
 
-/// Says in the span, and in a line of the log, how it went.
+/// Records the outcome in the span and in a log line.
 pub(crate) fn close(span: &Span, evaluation: &Evaluation, took: Duration, request_id: &str) {
     let response = &evaluation.response;
     record_all!(
@@ -66,5 +65,5 @@ pub(crate) fn close(span: &Span, evaluation: &Evaluation, took: Duration, reques
         response_message = response.message(),
     );
     let took_ms = took.as_micros() as f64 / 1e3;
-    info!(parent: span, request_id, took_ms, "request judged");
+    info!(parent: span, request_id, took_ms, "request evaluated");
 }

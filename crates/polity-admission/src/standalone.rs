@@ -1,82 +1,49 @@
-//! The server over a file of policies: bind, load, ready; not ready, drain, end.
+//! A policy server over a file of policies.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use polity_eval::{
-    CachedServices, Engine, EngineError, EngineOptions, Environment, PolicyConfig, parse_policies,
-};
-use polity_fetch::SourcesError;
-use polity_host::{Cluster, ClusterLimits, HostServices, Modules, ServicesOptions};
-use polity_runtime::admin::{self, Readiness};
+use polity_eval::{PolicyConfig, parse_policies};
+use polity_host::{Cluster, ClusterLimits, Modules};
 use polity_runtime::args::ClientArgs;
 use polity_runtime::changes::ReloadTiming;
 use polity_runtime::client::{self, ConnectError};
-use polity_runtime::metrics::Metrics;
-use polity_runtime::serve::{BindError, Limits, Server};
-use polity_runtime::shutdown::{self, TaskEnd};
-use polity_runtime::tls::{TlsError, TlsFiles};
-use polity_runtime::{Clock, Shutdown, Tasks};
+use polity_runtime::{Clock, Tasks, shutdown};
 use tracing::{debug, info, warn};
 
 use crate::load::{LoadError, Loader};
-use crate::metrics::ServerMetrics;
-use crate::process::{
-    DRAIN, ModuleOptions, OffTheWorker, beyond_this_machine, follow_certificate, probe, run_server,
-};
 use crate::reload::Follower;
+use crate::server::{OpenServer, RunningServer, ServerOptions, StartError, TaskGroups};
 use crate::table::PolicyTable;
-use crate::webhook::{Webhook, WebhookLimits, WebhookOptions};
 
-/// How long a cluster may take to say that it is there.
+/// How long a cluster may take to respond.
 const CLUSTER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything a server is told.
+/// The options of a server over a file of policies.
 #[derive(Debug, Clone)]
 pub struct StandaloneOptions {
+    /// The options that every server has.
+    pub server: ServerOptions,
     /// The file with the policies.
     pub policies: PathBuf,
-    /// Where requests come in.
-    pub listen: SocketAddr,
-    /// Where readiness, liveness and metrics are told.
-    pub readiness_listen: SocketAddr,
-    /// Without: plain HTTP.
-    pub tls: Option<TlsFiles>,
-    /// Limits of guests.
-    pub engine: EngineOptions,
-    /// Where modules come from and are kept.
-    pub modules: ModuleOptions,
-    /// The cluster that policies may ask about.
+    /// The cluster that policies may read.
     pub cluster: ClusterChoice,
-    /// How long an evaluation may take; `None`: nothing is limited in time.
-    pub policy_timeout: Option<Duration>,
-    /// Requests for this namespace are let through unseen.
-    pub always_accept_namespace: Option<String>,
-    /// What requests may take.
-    pub limits: WebhookLimits,
-    /// Whether policies that are not ready are served as such.
+    /// Whether to serve when policies are not ready: their requests are then refused with the reason.
     pub continue_on_errors: bool,
-    /// How long to go on serving after the order to stop, while callers learn of it.
-    pub shutdown_delay: Duration,
-    /// Where things are counted.
-    pub metrics: Metrics,
-    /// What time it is.
-    pub clock: Clock,
 }
 
-/// Which cluster, and whether it must be there.
+/// The cluster that policies may read, and whether it must be there.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterChoice {
-    /// How it is found.
+    /// How to connect to it.
     pub client: ClientArgs,
-    /// Whether policies that read it are served without it.
+    /// Whether to serve policies that read it without it.
     pub may_be_missing: bool,
 }
 
-/// Why a server did not start.
+/// Why a server over a file did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StandaloneError {
     /// The file cannot be read.
@@ -84,11 +51,11 @@ pub enum StandaloneError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// Why it cannot be read.
         #[source]
         error: std::io::Error,
     },
-    /// The file cannot be served.
+    /// The policies in the file cannot be served.
     #[error("serving {}", path.display())]
     Load {
         /// The file.
@@ -97,176 +64,73 @@ pub enum StandaloneError {
         #[source]
         error: LoadError,
     },
-    /// `sources.yml` cannot be used.
+    /// A part that every server has did not start.
     #[error(transparent)]
-    Sources(#[from] SourcesError),
-    /// The certificate cannot be used.
-    #[error("setting up TLS")]
-    Tls(#[from] TlsError),
-    /// A port is taken.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The Wasm engine cannot be made.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// Signals cannot be heard.
+    Start(#[from] StartError),
+    /// The process cannot receive signals.
     #[error("listening to signals")]
     Signals(#[source] std::io::Error),
-    /// Policies read the cluster, and it is not known where it is.
-    #[error("policies in the file read the cluster")]
+    /// Policies read the cluster, and there is no configuration for it.
+    #[error("cannot reach the cluster that these policies need")]
     NoCluster(#[source] ConnectError),
-    /// Policies read the cluster, and it does not answer.
-    #[error("policies in the file read the cluster, and it does not answer: {reason}")]
+    /// Policies read the cluster, and it does not respond.
+    #[error("cannot reach the cluster that these policies need: {reason}")]
     ClusterSilent {
-        /// What went wrong.
+        /// Why the request to it failed.
         reason: String,
     },
 }
 
-/// A server that serves.
-#[derive(Debug)]
-pub struct Standalone {
-    address: SocketAddr,
-    readiness_address: SocketAddr,
-    readiness: Readiness,
-    serving: Tasks,
-    admin: Tasks,
-    shutdown_delay: Duration,
-    clock: Clock,
-}
-
-impl Standalone {
-    /// Starts: when this returns, requests are answered.
-    pub async fn start(options: StandaloneOptions) -> Result<Self, StandaloneError> {
-        let (serving, admin) = (Tasks::new(Shutdown::new()), Tasks::new(Shutdown::new()));
-        let started = start(options, serving.clone(), admin.clone()).await;
-        if started.is_err() {
-            serving.shutdown().trigger();
-            admin.shutdown().trigger();
-        }
-        started
-    }
-
-    /// Where requests come in.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Where readiness, liveness and metrics are told.
-    pub fn readiness_address(&self) -> SocketAddr {
-        self.readiness_address
-    }
-
-    /// Serves until the shutdown, then: not ready, goes on for a while, finishes what runs, ends.
-    /// Answers what went wrong first, if anything did.
-    pub async fn run_until(self, shutdown: Shutdown) -> Result<(), TaskEnd> {
-        let failed = self.serving.shutdown().clone();
-        let stopping = failed.run_until(shutdown.triggered()).await;
-        self.readiness.drain();
-        if stopping.is_some() {
-            info!(delay = ?self.shutdown_delay, "not ready any more, serving on for a while");
-            failed
-                .run_until(self.clock.sleep(self.shutdown_delay))
-                .await;
-        }
-        failed.trigger();
-        let mut ends = self
-            .serving
-            .finish(&self.clock, DRAIN + Duration::from_secs(2))
-            .await;
-        self.admin.shutdown().trigger();
-        ends.extend(self.admin.finish(&self.clock, Duration::from_secs(2)).await);
-        info!("stopped");
-        ends.into_iter().next().map_or(Ok(()), Err)
+impl StandaloneOptions {
+    /// Starts a server. When this returns, the policies are loaded and requests are answered.
+    pub async fn start(self) -> Result<RunningServer, StandaloneError> {
+        TaskGroups::start(async |tasks| start(self, tasks).await).await
     }
 }
 
 async fn start(
     options: StandaloneOptions,
-    serving: Tasks,
-    admin_tasks: Tasks,
-) -> Result<Standalone, StandaloneError> {
+    tasks: TaskGroups,
+) -> Result<RunningServer, StandaloneError> {
     let StandaloneOptions {
+        server,
         policies: path,
-        listen,
-        readiness_listen,
-        tls,
-        engine,
-        modules,
         cluster,
-        policy_timeout,
-        always_accept_namespace,
-        limits,
         continue_on_errors,
-        shutdown_delay,
-        metrics,
-        clock,
     } = options;
     let text = read(&path).await?;
-    let fetcher = modules.fetcher(engine.limits.module_size)?;
-    let server = Server::bind(listen).await?.with_limits(Limits {
-        drain_timeout: DRAIN,
-        ..Limits::default()
-    });
-    let server = follow_certificate(server, tls, &serving, &clock).await?;
-    let readiness = Readiness::new();
-    let part = readiness.part("policies", "loading");
-    let admin_server = Server::bind(readiness_listen).await?;
-    let readiness_address = admin_server.address();
-    let router = admin::router(readiness.clone(), metrics.clone()).merge(probe(readiness.clone()));
-    run_server(&admin_tasks, "admin port", admin_server, router);
-
-    let cluster = find_cluster(cluster, needs_cluster(&text), &clock).await?;
-    let services = HostServices::new(ServicesOptions {
-        cluster,
-        fetcher: beyond_this_machine(&fetcher),
-        runtime: tokio::runtime::Handle::current(),
-        clock: clock.clone(),
-    });
-    let environment = Environment {
-        default_timeout: policy_timeout,
-        timeouts: policy_timeout.is_some(),
-        always_accept_namespace,
-        ..Environment::new(Arc::new(CachedServices::new(OffTheWorker(services))))
-    };
-    let server_metrics = ServerMetrics::new(&metrics.meter("kubewarden"));
+    let open = OpenServer::open(server, tasks).await?;
+    let cluster = find_cluster(cluster, needs_cluster(&text), &open.clock).await?;
+    let environment = open.environment(cluster);
     let loader = Loader {
-        modules: Modules::new(Engine::new(&engine)?, fetcher),
+        modules: Modules::new(open.engine.clone(), open.fetcher.clone()),
         environment: environment.clone(),
-        parallelism: limits.queue.places.max(2),
+        parallelism: open.parallelism,
         continue_on_errors,
-        metrics: server_metrics.clone(),
+        metrics: open.metrics.clone(),
     };
     let loaded = loader.load(&text).await;
     let loaded = loaded.map_err(|error| StandaloneError::Load {
         path: path.clone(),
         error,
     })?;
-    server_metrics.serving(&loaded);
+    open.metrics.serving(&loaded);
     let (n_policies, n_failed) = (loaded.n_policies(), loaded.n_failed());
-    let table = Arc::new(ArcSwap::from_pointee(loaded));
+    open.table.store(Arc::new(loaded));
 
-    let address = server.address();
-    let webhook = Webhook::new(WebhookOptions {
-        environment,
-        table: table.clone(),
-        limits,
-        metrics: server_metrics,
-        clock: clock.clone(),
-    });
-    run_server(&serving, "webhook", server, webhook);
-    follow_file(path, text, loader, table, &serving, &clock)?;
-    part.ready("loaded");
-    info!(%address, readiness = %readiness_address, n_policies, n_failed, "serving");
-    Ok(Standalone {
-        address,
-        readiness_address,
-        readiness,
-        serving,
-        admin: admin_tasks,
-        shutdown_delay,
-        clock,
-    })
+    let (table, policies) = (open.table.clone(), open.policies.clone());
+    let (control, clock) = (open.tasks.control.clone(), open.clock.clone());
+    let server = open.serve(environment);
+    follow_file(path, text, loader, table, &control, &clock)?;
+    policies.ready("loaded");
+    info!(
+        address = %server.address(),
+        readiness = %server.readiness_address(),
+        n_policies,
+        n_failed,
+        "serving"
+    );
+    Ok(server)
 }
 
 async fn read(path: &PathBuf) -> Result<String, StandaloneError> {
@@ -305,7 +169,7 @@ fn follow_file(
     Ok(())
 }
 
-/// Whether a policy was granted a look at the cluster. What cannot be parsed is told of later.
+/// Whether a policy may read the cluster. A file that cannot be parsed is refused later, when it is loaded.
 fn needs_cluster(text: &str) -> bool {
     parse_policies(text).is_ok_and(|configs| {
         configs
@@ -315,7 +179,7 @@ fn needs_cluster(text: &str) -> bool {
     })
 }
 
-/// The cluster that policies ask about. Nobody is asked anything unless a policy reads it.
+/// The cluster that policies read. A request is sent to it only if a policy reads it.
 async fn find_cluster(
     choice: ClusterChoice,
     is_needed: bool,
@@ -332,14 +196,14 @@ async fn find_cluster(
         }
     };
     if is_needed {
-        let answer = tokio::select! {
-            answer = client.apiserver_version() => answer.map(drop).map_err(|error| error.to_string()),
-            () = clock.sleep(CLUSTER_PATIENCE) => Err("no answer in time".to_owned()),
+        let responds = tokio::select! {
+            version = client.apiserver_version() => version.map(drop).map_err(|error| error.to_string()),
+            () = clock.sleep(CLUSTER_PATIENCE) => Err(format!("no response within {CLUSTER_PATIENCE:?}")),
         };
-        match answer {
+        match responds {
             Ok(()) => {}
             Err(reason) if choice.may_be_missing => {
-                warn!(%reason, "the cluster does not answer, policies that read it will not get far");
+                warn!(%reason, "cannot reach the cluster, host calls that read it will fail");
             }
             Err(reason) => return Err(StandaloneError::ClusterSilent { reason }),
         }

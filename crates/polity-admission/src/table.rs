@@ -1,79 +1,78 @@
-//! What is served: policies by id, immutable and swapped whole.
+//! The policies that are served, by id. The table is immutable and swapped as a whole.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use polity_eval::{InitError, Mode, Policy, PolicyConfig};
 
-/// A policy under its id, ready or not.
+/// One policy, or one member of a group, as requests find it.
 #[derive(Debug)]
 pub struct Served {
-    /// What metrics and logs call it: for a member of a group `group/member`.
+    /// Its id in metrics and logs; for a member of a group `group/member`.
     pub id: Arc<str>,
-    /// Whose turn it is when many wait: for a member, its group's.
+    /// The queue that its requests wait in: its id, or for a member the id of the group.
     pub lane: Arc<str>,
-    /// What happens with its verdict.
+    /// Whether its verdict is enforced or only recorded.
     pub mode: Mode,
-    /// The policy, or what its callers read instead of a verdict.
+    /// The policy, or the message that callers get instead of a verdict.
     pub policy: Result<Policy, String>,
 }
 
-/// Which of the policies under an id is asked for.
+/// Which generation of a policy a request asks for.
 ///
-/// A table of files has one under each id; one of revisions has several, told apart by their generation.
+/// A table made from a file has one generation of each policy; a table made from revisions may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
-    /// The one that serves.
+    /// The generation that serves.
     Serving,
-    /// This one and no other.
+    /// This generation and no other.
     Exactly(u64),
 }
 
-/// Why there is no such policy.
+/// Why a lookup found no policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotServed {
-    /// Nothing is called so.
+    /// No policy has this id.
     Unknown,
-    /// No policy can be called so: members have no members.
+    /// No policy can have this id: members have no members.
     Malformed,
 }
 
-/// Everything that is served at a time.
+/// All policies that are served at a time.
 #[derive(Debug, Default)]
 pub struct PolicyTable {
-    by_id: HashMap<Arc<str>, Shelf>,
+    by_id: HashMap<Arc<str>, Generations>,
     n_policies: usize,
     n_failed: usize,
 }
 
-/// All that is found under one id.
+/// The generations of the policy with one id.
 #[derive(Debug, Default)]
-struct Shelf {
+struct Generations {
     serving: Option<Arc<Served>>,
     by_generation: BTreeMap<u64, Arc<Served>>,
 }
 
-/// A policy as it is served, with its members.
+/// A policy with the members of its group, ready to be put into a table.
 #[derive(Debug, Clone)]
-pub(crate) struct Whole {
+pub(crate) struct PolicyEntry {
     policy: Arc<Served>,
     members: Vec<(String, Arc<Served>)>,
 }
 
-/// Where a generation of a policy is found.
+/// A generation of a policy, and the ids that lead to it.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct RoutedPolicy<'a> {
     /// The spellings of its id.
     pub(crate) ids: Vec<Arc<str>>,
     pub(crate) generation: u64,
-    /// Whether it is the one that is meant where no generation is named.
+    /// Whether requests that name no generation get this one.
     pub(crate) is_serving: bool,
-    pub(crate) whole: &'a Whole,
+    pub(crate) entry: &'a PolicyEntry,
 }
 
 impl PolicyTable {
-    /// A table of prepared policies, those that failed among them. Members of groups are found under
-    /// `group/member` too.
+    /// A table of prepared policies, including those that failed. Members of groups are also found under `group/member`.
     pub fn new(prepared: impl IntoIterator<Item = Prepared>) -> Self {
         let mut table = Self::default();
         for Prepared { id, config, policy } in prepared {
@@ -81,25 +80,25 @@ impl PolicyTable {
             table.n_failed += usize::from(policy.is_err());
             let id: Arc<str> = id.into();
             let policy = policy.map_err(|error| error.to_string());
-            let whole = Whole::new(id.clone(), &config, policy);
-            for (id, served) in whole.under(&id) {
+            let entry = PolicyEntry::new(id.clone(), &config, policy);
+            for (id, served) in entry.under(&id) {
                 table.by_id.entry(id).or_default().serving = Some(served);
             }
         }
         table
     }
 
-    /// A table of generations.
-    pub(crate) fn of_generations<'a>(places: impl IntoIterator<Item = Place<'a>>) -> Self {
+    /// A table that may have several generations of each policy.
+    pub(crate) fn of_generations<'a>(policies: impl IntoIterator<Item = RoutedPolicy<'a>>) -> Self {
         let mut table = Self::default();
-        for place in places {
+        for policy in policies {
             table.n_policies += 1;
-            for (id, served) in place.ids.iter().flat_map(|id| place.whole.under(id)) {
-                let shelf = table.by_id.entry(id).or_default();
-                if place.is_serving {
-                    shelf.serving = Some(served.clone());
+            for (id, served) in policy.ids.iter().flat_map(|id| policy.entry.under(id)) {
+                let generations = table.by_id.entry(id).or_default();
+                if policy.is_serving {
+                    generations.serving = Some(served.clone());
                 }
-                shelf.by_generation.insert(place.generation, served);
+                generations.by_generation.insert(policy.generation, served);
             }
         }
         table
@@ -110,40 +109,40 @@ impl PolicyTable {
         if id.bytes().filter(|byte| *byte == b'/').count() > 1 {
             return Err(NotServed::Malformed);
         }
-        let shelf = self.by_id.get(id).ok_or(NotServed::Unknown)?;
+        let generations = self.by_id.get(id).ok_or(NotServed::Unknown)?;
         let found = match generation {
-            Generation::Serving => shelf.serving.as_ref(),
-            Generation::Exactly(generation) => shelf.by_generation.get(&generation),
+            Generation::Serving => generations.serving.as_ref(),
+            Generation::Exactly(generation) => generations.by_generation.get(&generation),
         };
         found.cloned().ok_or(NotServed::Unknown)
     }
 
-    /// How many policies there are, groups counted as one.
+    /// The number of policies; a group counts as one.
     pub fn n_policies(&self) -> usize {
         self.n_policies
     }
 
-    /// How many of them are not ready.
+    /// The number of policies that are not ready.
     pub fn n_failed(&self) -> usize {
         self.n_failed
     }
 
-    /// Every policy and member.
+    /// All policies and members.
     pub fn served(&self) -> impl Iterator<Item = &Served> {
-        self.by_id.values().flat_map(|shelf| {
-            let by_generation = shelf.by_generation.values();
-            // What serves among generations is one of them.
-            let serving = shelf
+        self.by_id.values().flat_map(|generations| {
+            let by_generation = generations.by_generation.values();
+            // Among generations, the one that serves is counted already.
+            let serving = generations
                 .serving
                 .iter()
-                .filter(|_| shelf.by_generation.is_empty());
+                .filter(|_| generations.by_generation.is_empty());
             by_generation.chain(serving).map(|served| &**served)
         })
     }
 }
 
-impl Whole {
-    /// A policy with an id, or what its callers read instead of a verdict.
+impl PolicyEntry {
+    /// An entry for a policy, or for the message that callers get instead of a verdict.
     pub(crate) fn new(id: Arc<str>, config: &PolicyConfig, policy: Result<Policy, String>) -> Self {
         let (mode, names) = match config {
             PolicyConfig::Single(single) => (single.mode, Vec::new()),
@@ -179,7 +178,7 @@ impl Whole {
         self.policy.policy.as_ref().ok()
     }
 
-    /// It and its members, each with the name it has under an id.
+    /// The policy and its members, each with its full id.
     fn under(&self, id: &Arc<str>) -> impl Iterator<Item = (Arc<str>, Arc<Served>)> {
         let members = self.members.iter().map(move |(name, served)| {
             let id: Arc<str> = format!("{id}/{name}").into();
@@ -189,10 +188,10 @@ impl Whole {
     }
 }
 
-/// A policy with what it was made from.
+/// A policy and the configuration that it was made from.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Its id.
+    /// The id of the policy.
     pub id: String,
     /// Its entry in the file.
     pub config: PolicyConfig,
@@ -247,15 +246,15 @@ g: {expression: 'm()', message: refused, policies: {m: {module: x}}}";
         let config =
             &parse_policies("g: {expression: 'm()', message: refused, policies: {m: {module: x}}}")
                 .unwrap()["g"];
-        let whole = |reason: &str| Whole::new("g".into(), config, Err(reason.to_owned()));
-        let (old, new) = (whole("old"), whole("new"));
-        let place = |generation, whole, is_serving| Place {
+        let entry = |reason: &str| PolicyEntry::new("g".into(), config, Err(reason.to_owned()));
+        let (old, new) = (entry("old"), entry("new"));
+        let routed = |generation, entry, is_serving| RoutedPolicy {
             ids: vec!["g".into(), "kw.g".into()],
             generation,
             is_serving,
-            whole,
+            entry,
         };
-        let table = PolicyTable::of_generations([place(1, &old, true), place(2, &new, false)]);
+        let table = PolicyTable::of_generations([routed(1, &old, true), routed(2, &new, false)]);
         for (id, generation, expected) in [
             ("g", Generation::Serving, Ok("g old")),
             ("g", Generation::Exactly(1), Ok("g old")),
@@ -274,7 +273,7 @@ g: {expression: 'm()', message: refused, policies: {m: {module: x}}}";
         }
         assert_eq!(table.n_policies(), 2);
 
-        let table = PolicyTable::of_generations([place(1, &old, false)]);
+        let table = PolicyTable::of_generations([routed(1, &old, false)]);
         let found = table.find("g", Generation::Serving);
         assert_eq!(found.unwrap_err(), NotServed::Unknown, "nothing serves yet");
     }

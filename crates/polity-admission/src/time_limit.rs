@@ -1,27 +1,27 @@
-//! How long a request may take: what its caller says, less a margin to be heard in time.
+//! How long a request may take: the time-out of its caller, less a margin for the response to arrive in time.
 
 use std::time::Duration;
 
 use polity_eval::Deadline;
 
-/// The most that is kept back from what the caller allows.
+/// The longest margin.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// The deadline of a request that begins now. `limit` is the server's own; `None`: none.
+/// The deadline of a request that begins now. `limit` is the time limit of the server; without it there is no deadline.
 pub(crate) fn deadline(limit: Option<Duration>, query: Option<&str>) -> Deadline {
     let Some(limit) = limit else {
         return Deadline::NEVER;
     };
-    let asked = query.and_then(asked).unwrap_or(limit).min(limit);
-    Deadline::after(asked.saturating_sub((asked / 10).min(MARGIN)))
+    let timeout = query.and_then(caller_timeout).unwrap_or(limit).min(limit);
+    Deadline::after(timeout.saturating_sub((timeout / 10).min(MARGIN)))
 }
 
-/// What an API server says in `?timeout=`.
-fn asked(query: &str) -> Option<Duration> {
+/// The time-out that an API server sends as `?timeout=`.
+fn caller_timeout(query: &str) -> Option<Duration> {
     let value = query
         .split('&')
         .find_map(|pair| pair.strip_prefix("timeout="))?;
-    // The micro sign is not ASCII, and so encoded.
+    // The micro sign is not ASCII, so it is percent-encoded.
     let value = value.replace("%C2%B5", "u");
     let duration = polity_core::duration::parse(&value).ok()?;
     duration

@@ -1,9 +1,8 @@
-//! The way to an evaluation: waits for a place in the fair queue, and gives it back.
+//! Waits for a place in the fair queue, and gives it back.
 //!
-//! A request is evaluated on the thread that serves its connection: handing it to another thread and
-//! the answer back would cost more than a small guest. So a place is a right to run, not a thread.
-//! Whoever leaves hands its place to the next in the queue, whose task then runs on the same thread.
-//! A guest that turns out to take long keeps the thread, and another thread takes over the connections.
+//! A request is evaluated on the thread that serves its connection: a switch to another thread and back would cost more than
+//! a small guest. So a place is a permission to run, not a thread. An evaluation that ends hands its place to the next
+//! request in the queue. A guest that runs for long keeps its thread, and another thread takes over the connections.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,19 +17,19 @@ use crate::fair::{Admitted, Entered, FairLimits, FairQueue, Full, Pace, Ticket};
 /// Why a request is not evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
-    /// Too many requests for this policy wait.
+    /// Too many requests for this policy are waiting.
     PolicyQueue,
-    /// Too many requests wait.
+    /// Too many requests are waiting.
     Queue,
-    /// Its time ran out while it waited.
+    /// Its deadline passed while it waited.
     Deadline,
-    /// Too many bytes of requests are in memory.
+    /// The bodies of running and waiting requests take too much memory.
     Memory,
 }
 
 impl Shed {
-    /// A word for metrics.
-    pub fn word(self) -> &'static str {
+    /// The value of the metric label `reason`.
+    pub fn label(self) -> &'static str {
         match self {
             Self::PolicyQueue => "policy_queue",
             Self::Queue => "queue",
@@ -39,18 +38,18 @@ impl Shed {
         }
     }
 
-    /// A sentence for the caller.
-    pub fn sentence(self) -> &'static str {
+    /// The message for the caller.
+    pub fn message(self) -> &'static str {
         match self {
-            Self::PolicyQueue => "too many requests for this policy are waiting, ask again",
-            Self::Queue => "too many requests are waiting, ask again",
-            Self::Deadline => "no evaluation could start in time, ask again",
-            Self::Memory => "too many large requests at once, ask again",
+            Self::PolicyQueue => "too many requests for this policy are waiting, retry later",
+            Self::Queue => "too many requests are waiting, retry later",
+            Self::Deadline => "no evaluation could start in time, retry later",
+            Self::Memory => "too many large requests at once, retry later",
         }
     }
 }
 
-/// A handle on the queue. Clones are the same.
+/// A handle to the queue. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Turnstile(Arc<Inner>);
 
@@ -60,7 +59,7 @@ struct Inner {
     clock: Clock,
 }
 
-/// A place; given back when it is dropped.
+/// A permission to run an evaluation; dropping it gives the place to the next request.
 #[derive(Debug)]
 pub(crate) struct Pass {
     turnstile: Turnstile,
@@ -105,8 +104,8 @@ impl Turnstile {
         granted: oneshot::Receiver<Pass>,
         deadline: Deadline,
     ) -> Result<Pass, Shed> {
-        // Also when the client goes away and this future is dropped.
-        let _place = Place {
+        // Leaves the queue also when the client disconnects and this future is dropped.
+        let _waiting = Waiting {
             turnstile: self,
             policy,
             ticket,
@@ -141,7 +140,7 @@ impl Turnstile {
             waiter,
         } in admitted
         {
-            // A waiter that is gone drops its pass, which goes to the next one.
+            // If the waiter is gone, its pass is dropped and goes to the next one.
             drop(waiter.send(self.pass(policy, pace)));
         }
     }
@@ -153,8 +152,8 @@ impl Turnstile {
 }
 
 impl Pass {
-    /// Runs an evaluation here and now. A policy that is known to be slow makes the runtime move the
-    /// other tasks of this thread elsewhere first.
+    /// Runs an evaluation on this thread. For a slow policy the runtime first moves the other tasks of this thread to
+    /// another one.
     pub(crate) fn run<T>(&self, evaluate: impl FnOnce() -> T) -> T {
         match self.pace {
             Pace::Quick => evaluate(),
@@ -162,7 +161,7 @@ impl Pass {
         }
     }
 
-    /// Waiting is over: what is measured from here on is the evaluation.
+    /// Starts the measurement of the evaluation, which does not include the time in the queue.
     fn starting_now(mut self) -> Self {
         self.since = self.turnstile.0.clock.moment();
         self
@@ -176,14 +175,14 @@ impl Drop for Pass {
     }
 }
 
-/// Somebody in the queue.
-struct Place<'a> {
+/// A request in the queue; dropping it removes the request.
+struct Waiting<'a> {
     turnstile: &'a Turnstile,
     policy: &'a Arc<str>,
     ticket: Ticket,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let grant = self
             .turnstile
@@ -192,16 +191,16 @@ impl Drop for Place<'_> {
     }
 }
 
-/// How long a thread is given to take up what another one leaves.
+/// How long another thread gets to take over the tasks of this one.
 const TAKING_OVER: Duration = Duration::from_millis(1);
 
-/// Leaves what else waits for this thread to another one, for good: what runs here goes on as before, without holding
-/// anybody up. Where nobody takes over in time nothing has changed, and it can be tried again.
+/// Gives the other tasks of this thread to another thread for good: the evaluation continues here and delays no other task.
+/// If no thread takes over in time nothing has changed, and the call can be repeated.
 pub(crate) fn leave_the_worker() {
     off_the_worker(|| std::thread::sleep(TAKING_OVER));
 }
 
-/// Runs what may block for long, without holding up what else waits for this thread.
+/// Runs a function that may block for long, without delaying the other tasks of this thread.
 pub(crate) fn off_the_worker<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_goes_from_one_to_the_next() {
+    async fn a_place_goes_to_the_next_request() {
         let (_, turnstile) = turnstile(2);
         let first = turnstile
             .enter(&policy("a"), Deadline::NEVER)
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_does_not_fit_is_shed() {
+    async fn a_request_that_does_not_fit_is_shed() {
         let (_, turnstile) = turnstile(0);
         let _first = turnstile
             .enter(&policy("a"), Deadline::NEVER)
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_goes_away_leaves_neither_a_place_nor_a_hole() {
+    async fn a_dropped_request_leaves_the_queue() {
         let (_, turnstile) = turnstile(2);
         let first = turnstile
             .enter(&policy("a"), Deadline::NEVER)
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_grant_that_nobody_takes_goes_on() {
+    async fn a_grant_to_a_dropped_request_goes_to_the_next() {
         let (_, turnstile) = turnstile(2);
         let first = turnstile
             .enter(&policy("a"), Deadline::NEVER)
@@ -314,7 +313,7 @@ mod tests {
         assert!(futures::poll!(gone.as_mut()).is_pending());
         let mut stays = Box::pin(turnstile.enter(&c, Deadline::NEVER));
         assert!(futures::poll!(stays.as_mut()).is_pending());
-        // Granted to the first of them, who is dropped before it looks.
+        // Granted to the first of them, which is dropped before it is polled.
         drop(first);
         drop(gone);
         assert_eq!(&*stays.await.unwrap().policy, "c");

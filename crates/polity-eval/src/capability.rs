@@ -1,42 +1,42 @@
-//! Who may call what: patterns over the host capabilities, and the kinds that may be read.
+//! The permissions of a policy: patterns over the host capabilities, and the kinds that it may read.
 
 use std::{collections::BTreeSet, fmt};
 
 use polity_core::capability::HOST_CAPABILITIES;
 use polity_wasm::ResourceKind;
 
-/// A pattern that names no capability.
+/// A pattern that matches no capability.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown host capability {pattern:?}: nothing matches it")]
 pub struct UnknownCapability {
-    /// The pattern.
+    /// The pattern as it was written.
     pub pattern: String,
 }
 
-/// What a policy may call: `*`, `oci/*`, `oci/v1/*`, `oci/v1/verify` and the like.
+/// The host calls that a policy may make, as patterns: `*`, `oci/*`, `oci/v1/*`, `oci/v1/verify`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CapabilitySet(Vec<Pattern>);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Pattern {
     All,
-    /// Everything that begins so; ends with a slash.
+    /// Every capability with this prefix, which ends with a slash.
     Under(String),
     Exactly(String),
 }
 
 impl CapabilitySet {
-    /// Everything.
+    /// A set that allows every host call.
     pub fn all() -> Self {
         Self(vec![Pattern::All])
     }
 
-    /// Nothing.
+    /// A set that allows no host call but logging.
     pub fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Reads a list of patterns.
+    /// Parses a list of patterns.
     pub fn parse<S: AsRef<str>>(
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<Self, UnknownCapability> {
@@ -95,17 +95,17 @@ impl fmt::Debug for CapabilitySet {
     }
 }
 
-/// What a policy was granted: both gates of every host call.
+/// The permissions of a policy. Every host call is checked against both lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
-    /// Which calls it may make.
+    /// The host calls that it may make.
     pub capabilities: CapabilitySet,
-    /// Which kinds it may read from the cluster.
+    /// The kinds that it may read from the cluster.
     pub resources: BTreeSet<ResourceKind>,
 }
 
 impl Grants {
-    /// No calls but logging.
+    /// No permissions: only logging is allowed.
     pub fn none() -> Self {
         Self {
             capabilities: CapabilitySet::none(),
@@ -113,7 +113,7 @@ impl Grants {
         }
     }
 
-    /// Whether it may read objects of this kind.
+    /// Whether the policy may read objects of this kind.
     pub fn may_read(&self, api_version: &str, kind: &str) -> bool {
         self.resources
             .iter()
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_of_section_12_2() {
+    fn a_pattern_grants_everything_below_its_prefix() {
         for (patterns, call, allowed) in [
             (&["*"][..], "oci/v1/verify", true),
             (&["*"], "made/up", true),

@@ -1,4 +1,4 @@
-//! `policies.yml`: which policies there are, and what each may do.
+//! Parses `policies.yml`: the policies and groups, their settings and permissions.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 
 use crate::{CapabilitySet, Grants, Settings, SettingsError, UnknownCapability};
 
-/// What happens with a verdict.
+/// Whether a verdict is enforced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// It counts.
+    /// The verdict is enforced.
     #[default]
     Protect,
-    /// It is only written down.
+    /// The verdict is only logged and counted; every request is allowed.
     Monitor,
 }
 
@@ -31,31 +31,32 @@ impl fmt::Display for Mode {
 /// One entry of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyConfig {
-    /// A policy of its own.
+    /// A single policy.
     Single(SingleConfig),
-    /// Several policies under one expression.
+    /// A group of policies with an expression over their verdicts.
     Group(GroupConfig),
 }
 
-/// A policy of its own.
+/// A single policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SingleConfig {
-    /// What happens with its verdict.
+    /// Whether its verdict is enforced.
     pub mode: Mode,
     /// Whether it may change objects.
     pub allowed_to_mutate: bool,
     /// Replaces the message of a rejection.
     pub message: Option<String>,
-    /// The module and what it gets.
+    /// The module with its settings and permissions.
     pub guest: GuestConfig,
 }
 
-/// Several policies under one expression.
+/// A group of policies with an expression over their verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupConfig {
-    /// What happens with the group's verdict.
+    /// Whether the verdict of the group is enforced.
     pub mode: Mode,
-    /// Who must accept; read when the policy is made ready, so that a bad one fails its group alone.
+    /// The expression over the members. It is parsed when the policy is prepared, so that an invalid one fails only
+    /// its group.
     pub expression: String,
     /// The message of a rejection.
     pub message: String,
@@ -63,24 +64,23 @@ pub struct GroupConfig {
     pub members: BTreeMap<String, GuestConfig>,
 }
 
-/// A module and what it gets.
+/// A module with its settings and permissions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestConfig {
-    /// Where the module is.
+    /// The reference of the module.
     pub module: String,
-    /// Its settings.
+    /// The settings that the guest gets.
     pub settings: Settings,
-    /// How long one evaluation may take, if not the server's default.
+    /// How long one evaluation may take; `None` for the default of the server.
     pub timeout: Option<Duration>,
-    /// What it may call; `None` when the file does not say.
+    /// The host calls that it may make; `None` if the file has no list.
     pub capabilities: Option<CapabilitySet>,
-    /// What it may read from the cluster.
+    /// The kinds that it may read from the cluster.
     pub resources: Vec<ResourceKind>,
 }
 
 impl GuestConfig {
-    /// What it was granted. A file that says nothing about calls grants all of them: lists of host
-    /// capabilities are younger than most files.
+    /// Its permissions. Without a list all host calls are allowed: most existing files have none.
     pub fn grants(&self) -> Grants {
         Grants {
             capabilities: self.capabilities.clone().unwrap_or_else(CapabilitySet::all),
@@ -90,7 +90,7 @@ impl GuestConfig {
 }
 
 impl PolicyConfig {
-    /// The modules it needs, each with the name of the member it is for.
+    /// The modules of the policy, each with the name of its member for a group.
     pub fn guests(&self) -> impl Iterator<Item = (Option<&str>, &GuestConfig)> {
         let (single, group) = match self {
             Self::Single(single) => (Some((None, &single.guest)), None),
@@ -106,23 +106,23 @@ impl PolicyConfig {
 /// Why the file cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not YAML, or not a map.
+    /// The file is not YAML, or not a map.
     #[error("not a map of policies in YAML: {0}")]
     Yaml(String),
-    /// One entry is wrong.
+    /// An entry is invalid.
     #[error("policy {id}: {problem}")]
     Entry {
-        /// Which one.
+        /// The name of the entry.
         id: String,
         /// What is wrong with it.
         problem: EntryError,
     },
 }
 
-/// What is wrong with an entry.
+/// Why an entry is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EntryError {
-    /// The name cannot stand in a path.
+    /// The name cannot be a segment of a path.
     #[error("names must not be empty or contain a slash")]
     Name,
     /// Neither a policy nor a group.
@@ -134,25 +134,25 @@ pub enum EntryError {
     /// The settings are no object.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// A pattern names nothing.
+    /// A pattern matches no host capability.
     #[error(transparent)]
     Capability(#[from] UnknownCapability),
-    /// No time at all.
+    /// The time limit is zero.
     #[error("timeoutEvalSeconds must be at least 1")]
     Timeout,
-    /// A member is wrong.
+    /// A member of a group is invalid.
     #[error("member {name}: {problem}")]
     Member {
-        /// Which one.
+        /// The name of the entry.
         name: String,
         /// What is wrong with it.
         problem: Box<EntryError>,
     },
 }
 
-/// Reads `policies.yml`, which may be JSON too.
+/// Parses `policies.yml`, in YAML or JSON.
 pub fn parse_policies(text: &str) -> Result<BTreeMap<String, PolicyConfig>, ConfigError> {
-    // The reason goes into one line of a log: without the picture that the parser draws.
+    // The reason must fit into one log line, so the parser adds no snippet.
     let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     let entries: Option<BTreeMap<String, Value>> =
         serde_saphyr::from_str_with_options(text, options)
@@ -167,7 +167,7 @@ pub fn parse_policies(text: &str) -> Result<BTreeMap<String, PolicyConfig>, Conf
         .collect()
 }
 
-/// A policy as it is written. Unknown keys are ignored: controllers write some.
+/// A policy as it is written in the file. Unknown keys are ignored: controllers write some.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawSingle {
@@ -198,7 +198,7 @@ struct RawGroup {
     policies: BTreeMap<String, Value>,
 }
 
-/// A member as it is written. Here unknown keys are mistakes.
+/// A member as it is written in the file. Unknown keys are errors here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RawMember {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_section_7_3() {
+    fn a_policy_needs_only_a_module() {
         let policy =
             single("p: {module: 'file:///p.wasm', namespacedName: {Namespace: a, Name: b}}");
         assert_eq!(policy.mode, Mode::Protect);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_section_7_3() {
+    fn every_field_of_a_policy_is_read() {
         let policy = single(
             "p:
   module: registry://ghcr.io/kubewarden/policies/capabilities-psp:v1.0.0

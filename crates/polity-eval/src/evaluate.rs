@@ -1,4 +1,4 @@
-//! The pipeline: run the guest or the group, build the response, apply mode, mutation and message.
+//! The evaluation pipeline: run the guest or the group, build the response, apply mode, mutation and message.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,38 +8,36 @@ use serde_json::value::RawValue;
 
 use crate::{
     AdmissionRequest, AdmissionResponse, Cause, Mode, Policy, RawReview, Services, Settings,
-    Status,
-    answer::ValidationAnswer,
-    group,
+    Status, group,
+    guest_result::ValidationResult,
     host::{GuestCache, PolicyHost},
     patch,
     policy::{Body, Guest},
 };
 
-/// The sentence for a guest that took too long, whatever its kind.
+/// The message for a guest that exceeded its time limit.
 const OUT_OF_TIME: &str =
     "Policy execution interrupted because it exceeded the allowed execution time";
 
-/// What all evaluations share.
+/// The settings and services that all evaluations share.
 #[derive(Clone)]
 pub struct Environment {
-    /// What guests can ask for.
+    /// The services that answer host calls.
     pub services: Arc<dyn Services>,
-    /// What guests keep between requests.
+    /// The values that guests keep between requests.
     pub cache: Arc<GuestCache>,
-    /// How long an evaluation may take when the policy does not say; `None`: as long as the caller's
-    /// deadline allows.
+    /// How long an evaluation may take if the policy sets no limit; `None` for the deadline of the caller.
     pub default_timeout: Option<Duration>,
-    /// Whether limits that policies set themselves count. Off only when all time limits are.
+    /// Whether the time limits of policies apply. False only if all time limits are disabled.
     pub timeouts: bool,
-    /// Requests for this namespace are let through unseen.
+    /// Requests for this namespace are allowed without evaluation.
     pub always_accept_namespace: Option<String>,
-    /// Called by an evaluation that takes long, on its thread: whoever lent it can see to what else waits there.
+    /// Called on the thread of an evaluation that takes long, so that its other tasks can move to another thread.
     pub on_long_run: fn(),
 }
 
 impl Environment {
-    /// An environment with the usual limit of two seconds.
+    /// An environment with the default time limit of two seconds.
     pub fn new(services: Arc<dyn Services>) -> Self {
         Self {
             services,
@@ -51,7 +49,7 @@ impl Environment {
         }
     }
 
-    /// Runs one operation of a guest, with its own limit on time and the caller's.
+    /// Runs one operation of a guest, within its own time limit and the deadline of the caller.
     pub(crate) fn run(
         &self,
         guest: &Guest,
@@ -71,33 +69,33 @@ impl Environment {
     }
 }
 
-/// Which route a request came by.
+/// The endpoint that a request came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The verdict decides, with the policy's mode, mutation rule and message.
+    /// `validate`: the verdict, after the policy's mode, mutation rule and message.
     Validate,
-    /// Somebody wants to know what the guest says.
+    /// `audit`: the verdict of the guest as it is.
     Audit,
 }
 
 /// The outcome of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
-    /// What to answer.
+    /// The response to send.
     pub response: AdmissionResponse,
-    /// Whether the guest accepted, before mode and mutation rule.
+    /// Whether the guest accepted the request, before mode and mutation rule.
     pub accepted: bool,
     /// Whether the guest changed the object.
     pub mutated: bool,
-    /// The code of the guest's verdict.
+    /// The status code in the guest's verdict.
     pub error_code: Option<u16>,
 }
 
-/// What a guest is asked.
+/// The request that a guest evaluates.
 pub(crate) struct Question<'a> {
     pub(crate) uid: &'a str,
     pub(crate) payload: Payload<'a>,
-    /// What a mutation starts from.
+    /// The object that a mutation changes.
     pub(crate) original: Option<&'a RawValue>,
     pub(crate) deadline: Deadline,
 }
@@ -129,7 +127,7 @@ impl Payload<'_> {
         bytes
     }
 
-    /// About as many bytes as it takes: what is large in a request is text already.
+    /// An estimate of the size, to allocate once: the large parts of a request are text already.
     fn size_hint(self) -> usize {
         let length = |text: Option<&RawValue>| text.map_or(0, |text| text.get().len());
         1024 + match self {
@@ -140,7 +138,7 @@ impl Payload<'_> {
 }
 
 impl Policy {
-    /// Judges an admission request.
+    /// Evaluates an admission request.
     pub fn evaluate(
         &self,
         environment: &Environment,
@@ -161,7 +159,7 @@ impl Policy {
         self.judge(environment, &question, origin)
     }
 
-    /// Judges a raw request.
+    /// Evaluates a raw request.
     pub fn evaluate_raw(
         &self,
         environment: &Environment,
@@ -201,7 +199,7 @@ impl Policy {
         }
     }
 
-    /// Section 9, step 5: mode, then mutation, then message.
+    /// Applies the mode, then the mutation, then the message (docs/spec/admission.md#9).
     fn constrain(&self, response: AdmissionResponse) -> AdmissionResponse {
         let (may_mutate, message) = match &self.body {
             Body::Single {
@@ -262,7 +260,7 @@ impl Evaluation {
     }
 }
 
-/// The policy's own message takes the place of the guest's, which becomes a cause.
+/// Replaces the message of the guest by that of the policy; the former becomes a cause.
 fn with_message(mut response: AdmissionResponse, message: &str) -> AdmissionResponse {
     let status = response.status.get_or_insert_default();
     if let Some(original) = status.message.replace(message.to_owned()) {
@@ -274,7 +272,7 @@ fn with_message(mut response: AdmissionResponse, message: &str) -> AdmissionResp
     response
 }
 
-/// Runs one guest and turns what it says, or what happens to it, into a response.
+/// Runs one guest and turns its result or its failure into a response.
 pub(crate) fn ask(
     environment: &Environment,
     guest: &Guest,
@@ -288,7 +286,7 @@ pub(crate) fn ask(
         question.uid,
         question.deadline,
     ) {
-        Ok(bytes) => match ValidationAnswer::parse(&bytes) {
+        Ok(bytes) => match ValidationResult::parse(&bytes) {
             Ok(answer) => respond(guest, question, answer),
             Err(problem) => internal_error(question.uid, &problem),
         },
@@ -299,7 +297,7 @@ pub(crate) fn ask(
 fn respond(
     guest: &Guest,
     question: &Question<'_>,
-    answer: ValidationAnswer<'_>,
+    answer: ValidationResult<'_>,
 ) -> AdmissionResponse {
     let mut response = AdmissionResponse {
         uid: question.uid.to_owned(),
@@ -335,7 +333,7 @@ fn respond(
     }
 }
 
-/// What the caller reads when a guest gave no answer.
+/// The message for the caller if a guest returned no result.
 fn explain(guest: &Guest, uid: &str, error: &RunError) -> AdmissionResponse {
     match error {
         RunError::Deadline { .. } => AdmissionResponse::error(uid, OUT_OF_TIME),
@@ -358,7 +356,7 @@ mod tests {
     use crate::AdmissionReview;
 
     #[test]
-    fn payloads_of_section_11() {
+    fn payloads_have_the_fields_that_guests_read() {
         let body = br#"{"request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"",
             "version":"v1","resource":"pods"},"operation":"DELETE","userInfo":{},"object":null,
             "oldObject":{ "b":1, "a": 1.10 }}}"#;

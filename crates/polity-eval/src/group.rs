@@ -1,4 +1,4 @@
-//! Policy groups: members judged as the expression calls for them.
+//! Policy groups: members are evaluated when the expression needs them.
 
 use std::{collections::BTreeMap, convert::Infallible};
 
@@ -10,16 +10,16 @@ use crate::{
     policy::Guest,
 };
 
-/// A member may say yes or no, nothing else.
+/// The message for a member that returns a mutation: members may only accept or reject.
 const NO_MUTATION: &str = "mutation is not allowed inside of policy group";
 
-/// What a member said.
-enum Said {
-    Yes,
-    No(Option<String>),
+/// The verdict of a member.
+enum MemberVerdict {
+    Accepted,
+    Rejected(Option<String>),
 }
 
-/// Judges a request by the members that the expression calls, each at most once.
+/// Evaluates a request with the members that the expression needs, each at most once.
 pub(crate) fn judge(
     environment: &Environment,
     expression: &GroupExpression,
@@ -27,12 +27,12 @@ pub(crate) fn judge(
     members: &BTreeMap<String, Guest>,
     question: &Question<'_>,
 ) -> AdmissionResponse {
-    let mut said: BTreeMap<String, Said> = BTreeMap::new();
+    let mut said: BTreeMap<String, MemberVerdict> = BTreeMap::new();
     let outcome = expression.evaluate(&mut |name: &str| {
         let said = said
             .entry(name.to_owned())
             .or_insert_with(|| consult(environment, name, members, question));
-        Ok::<_, Infallible>(matches!(said, Said::Yes))
+        Ok::<_, Infallible>(matches!(said, MemberVerdict::Accepted))
     });
     let Ok(allowed) = outcome;
     if allowed {
@@ -41,8 +41,8 @@ pub(crate) fn judge(
     let causes = said
         .into_iter()
         .filter_map(|(name, said)| match said {
-            Said::Yes => None,
-            Said::No(message) => Some(Cause {
+            MemberVerdict::Accepted => None,
+            MemberVerdict::Rejected(message) => Some(Cause {
                 field: Some(format!("spec.policies.{name}")),
                 message,
                 reason: None,
@@ -64,17 +64,17 @@ fn consult(
     name: &str,
     members: &BTreeMap<String, Guest>,
     question: &Question<'_>,
-) -> Said {
+) -> MemberVerdict {
     let Some(guest) = members.get(name) else {
-        // Groups with such expressions are never made ready.
-        return Said::No(Some(format!("there is no member {name}")));
+        // Groups with invalid expressions are never prepared.
+        return MemberVerdict::Rejected(Some(format!("there is no member {name}")));
     };
     let response = ask(environment, guest, question);
     if response.patch.is_some() {
-        return Said::No(Some(NO_MUTATION.to_owned()));
+        return MemberVerdict::Rejected(Some(NO_MUTATION.to_owned()));
     }
     if response.allowed {
-        return Said::Yes;
+        return MemberVerdict::Accepted;
     }
-    Said::No(response.message().map(str::to_owned))
+    MemberVerdict::Rejected(response.message().map(str::to_owned))
 }

@@ -1,4 +1,4 @@
-//! The host that guests talk to: permission first, then caches, then the services behind it.
+//! The host side of guests: a host call is checked for permission, then answered from a cache or by the services.
 
 mod cache;
 mod calls;
@@ -18,23 +18,23 @@ pub use calls::{
     ListResources, ResourceAttributes, SubjectAccess, SubjectAccessReview, VerifyKind,
 };
 pub use prune::prune_object;
-pub use record::{Answer, Exchange, Recorder, Replay, ReplayError, recording_to_yaml};
+pub use record::{Exchange, RecordedResponse, Recorder, Replay, ReplayError, recording_to_yaml};
 
 use crate::{Environment, Grants, policy::Guest};
 
-/// The only binding there is.
+/// The waPC binding of all host calls.
 const BINDING: &str = "kubewarden";
 
-/// Keys that guests must leave alone.
+/// The prefix of cache keys that guests cannot use.
 const RESERVED_KEYS: &str = "kubewarden_internal_";
 
-/// What guests can ask for. Implementations block, and give up by the deadline.
+/// Answers host calls. Implementations block, and return by the deadline.
 pub trait Services: Send + Sync {
-    /// Answers with JSON, or says why not. Permission has been checked.
+    /// Returns JSON, or an error message. Permission has been checked.
     fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String>;
 }
 
-/// Nothing to offer: a server without a cluster and without a network.
+/// Services of a server without a cluster and without a network: every call fails.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoServices;
 
@@ -44,7 +44,7 @@ impl Services for NoServices {
     }
 }
 
-/// The host side of one evaluation.
+/// The host functions of one evaluation.
 pub(crate) struct PolicyHost {
     policy: Arc<str>,
     owner: Arc<str>,
@@ -68,7 +68,7 @@ impl PolicyHost {
         }
     }
 
-    /// The first gate: may this policy make this call?
+    /// The first permission check: whether the policy may make this call.
     fn check_capability(&self, call: &HostCall<'_>) -> Result<(), String> {
         if self
             .grants
@@ -91,7 +91,7 @@ impl PolicyHost {
         ))
     }
 
-    /// The second gate: may it read this kind?
+    /// The second permission check: whether the policy may read this kind.
     fn check_resource(&self, request: &CapabilityRequest) -> Result<(), String> {
         let Some((api_version, kind)) = request.resource_kind() else {
             return Ok(());

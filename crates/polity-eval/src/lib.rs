@@ -1,22 +1,21 @@
-//! From a request and a policy to the answer: one evaluation pipeline over loaded modules.
+//! Evaluates a request with a policy: one pipeline over loaded modules.
 //!
 //! - [`parse_policies`] reads `policies.yml`; [`Policy::prepare`] turns an entry and its loaded modules
-//!   into a [`Policy`], asking each guest whether its settings are good.
-//! - [`AdmissionReview::parse`] and [`RawReview::parse`] read what came in, keeping objects as the text
-//!   they are.
+//!   into a [`Policy`], after each guest has validated its settings.
+//! - [`AdmissionReview::parse`] and [`RawReview::parse`] parse requests, and keep objects as text.
 //! - [`Policy::evaluate`] and [`Policy::evaluate_raw`] run the guest, or the members of a group, and
-//!   apply what the policy says about mode, mutation and message. The [`Evaluation`] holds the response
-//!   to send and what to count.
-//! - [`Services`] is what guests can ask for through the host: the cluster, registries, names,
-//!   certificates. Permission, caches, recording and replay are here; fetching is somebody else's.
+//!   apply the policy's mode, mutation rule and message. The [`Evaluation`] holds the response to send
+//!   and the values for metrics.
+//! - [`Services`] answers the host calls of guests: the cluster, registries, names, certificates.
+//!   Permissions, caches, recording and replay are here; `polity-host` implements the services.
 //!
-//! There is no HTTP in here, and nothing async: evaluations block the thread they are on.
+//! There is no HTTP here, and nothing async: an evaluation blocks its thread.
 
-mod answer;
 mod capability;
 mod config;
 mod evaluate;
 mod group;
+mod guest_result;
 mod host;
 mod patch;
 mod policy;
@@ -31,10 +30,10 @@ pub use config::{
 };
 pub use evaluate::{Environment, Evaluation, Origin};
 pub use host::{
-    Answer, CachedServices, CapabilityRequest, Certificate, CertificateEncoding, CertificateQuery,
-    Exchange, GetResource, GuestCache, ListResources, NoServices, Recorder, Replay, ReplayError,
-    ResourceAttributes, Services, SubjectAccess, SubjectAccessReview, VerifyKind, prune_object,
-    recording_to_yaml,
+    CachedServices, CapabilityRequest, Certificate, CertificateEncoding, CertificateQuery,
+    Exchange, GetResource, GuestCache, ListResources, NoServices, RecordedResponse, Recorder,
+    Replay, ReplayError, ResourceAttributes, Services, SubjectAccess, SubjectAccessReview,
+    VerifyKind, prune_object, recording_to_yaml,
 };
 pub use patch::PatchError;
 pub use policy::{InitError, Policy};

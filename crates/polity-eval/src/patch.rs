@@ -1,20 +1,20 @@
-//! From an object and what it should be to a JSON Patch.
+//! Computes the JSON Patch from an object to its mutation.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-/// Why no patch can be made.
+/// Why a patch cannot be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
-    /// The object that came in is nested too deeply, or the like.
+    /// The object of the request cannot be parsed, for example because it is nested too deeply.
     #[error("cannot read the object to change: {0}")]
     Original(#[source] serde_json::Error),
-    /// The guest's object is nested too deeply, or the like.
+    /// The object of the guest cannot be parsed, for example because it is nested too deeply.
     #[error("cannot read the mutated object: {0}")]
     Mutated(#[source] serde_json::Error),
 }
 
-/// The patch from one JSON text to another, in base64; nothing if they mean the same.
+/// The patch from one JSON text to another, in base64; `None` if they are equal.
 pub(crate) fn between(original: &str, mutated: &str) -> Result<Option<String>, PatchError> {
     let original: Value = serde_json::from_str(original).map_err(PatchError::Original)?;
     let mutated: Value = serde_json::from_str(mutated).map_err(PatchError::Mutated)?;

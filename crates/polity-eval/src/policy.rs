@@ -1,4 +1,4 @@
-//! A policy that is ready to judge: modules loaded, settings accepted.
+//! A policy that is ready to evaluate requests: its modules are loaded and its settings validated.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -8,32 +8,32 @@ use polity_wasm::{ExecutionMode, LoadError, Module, Operation, RunError};
 
 use crate::{
     CapabilitySet, Environment, Grants, GroupConfig, GuestConfig, Mode, PolicyConfig, Settings,
-    answer::SettingsAnswer,
+    guest_result::SettingsResult,
 };
 
-/// Why a policy is not ready. The text is what callers of the policy get to read.
+/// Why a policy is not ready. Callers of the policy get this text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InitError {
-    /// The guest does not like its settings.
+    /// The guest rejects its settings.
     #[error("Policy settings are invalid: {0}")]
     Settings(String),
     /// The module could not be fetched.
     #[error("Error while downloading policy '{name}' from {uri}: {reason}")]
     Download {
-        /// The policy or member.
+        /// The id of the policy, or the name of the member.
         name: String,
-        /// Where from.
+        /// The reference of the module.
         uri: String,
-        /// Why not.
+        /// Why the download failed.
         reason: String,
     },
-    /// The module is fetched, and no good.
+    /// The module cannot be loaded.
     #[error("{0}")]
     Load(String),
-    /// The guest could not be asked about its settings.
+    /// The guest failed while it validated its settings.
     #[error("{0}")]
     Run(String),
-    /// The expression of a group cannot be read, or calls who is not there.
+    /// The expression of a group cannot be parsed, or names an unknown member.
     #[error("error evaluating policy group expression: {0}")]
     Expression(String),
     /// Members of a group are not ready.
@@ -41,7 +41,7 @@ pub enum InitError {
     Members(Vec<(String, InitError)>),
 }
 
-/// Each with its name in front.
+/// Joins the errors of members, each with its name in front.
 fn join(members: &[(String, InitError)]) -> String {
     let texts: Vec<_> = members
         .iter()
@@ -52,12 +52,12 @@ fn join(members: &[(String, InitError)]) -> String {
 
 impl From<LoadError> for InitError {
     fn from(error: LoadError) -> Self {
-        // The sentence for users has the cause in it; errors of guests are seen by nobody else.
+        // The message has the cause in it, because nothing else shows the errors of guests.
         Self::Load(in_one_line(&error))
     }
 }
 
-/// A policy or a group, ready to judge requests.
+/// A policy or a group that is ready to evaluate requests.
 #[derive(Debug)]
 pub struct Policy {
     pub(crate) id: Arc<str>,
@@ -79,12 +79,12 @@ pub(crate) enum Body {
     },
 }
 
-/// A module with what it gets.
+/// A module with its settings and permissions.
 #[derive(Debug, Clone)]
 pub(crate) struct Guest {
-    /// The policy's id, for a member `group/member`: what logs say.
+    /// The id in logs: that of the policy, or `group/member` for a member.
     pub(crate) id: Arc<str>,
-    /// Whose what it keeps between requests is: the id, where nobody says otherwise.
+    /// The owner of the values that the guest keeps between requests; the id unless another one is set.
     pub(crate) owner: Arc<str>,
     pub(crate) module: Module,
     pub(crate) settings: Settings,
@@ -93,9 +93,9 @@ pub(crate) struct Guest {
 }
 
 impl Policy {
-    /// Makes a policy ready: takes its modules, and asks each guest whether its settings are good.
+    /// Prepares a policy: each guest validates its settings.
     ///
-    /// `module` gives the loaded module for a member (`None`: the policy itself) and its configuration.
+    /// `module` returns the loaded module for a member (`None` for the policy itself) and its configuration.
     /// Blocks while guests run.
     pub fn prepare(
         id: &str,
@@ -125,12 +125,12 @@ impl Policy {
         })
     }
 
-    /// Its id.
+    /// The id of the policy.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What happens with its verdict.
+    /// Whether its verdict is enforced.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -154,7 +154,7 @@ impl Policy {
         }
     }
 
-    /// The same policy with other capabilities: what it may read from the cluster stays.
+    /// The same policy with other capabilities. The kinds that it may read from the cluster stay.
     #[must_use]
     pub fn with_capabilities(&self, capabilities: &CapabilitySet) -> Self {
         self.with_guests(|_, guest| {
@@ -165,8 +165,8 @@ impl Policy {
         })
     }
 
-    /// The same policy, keeping things between requests for an owner of which there is only one ever. An id may come
-    /// back for another policy.
+    /// The same policy with another owner of the values that its guests keep between requests. A UID is a better
+    /// owner than an id, which another policy may get later.
     #[must_use]
     pub fn owned_by(&self, owner: &str) -> Self {
         self.with_guests(|member, guest| {
@@ -194,7 +194,7 @@ impl Policy {
         }
     }
 
-    /// Its modules, those of members among them.
+    /// The modules of the policy and of its members.
     pub fn modules(&self) -> impl Iterator<Item = &Module> {
         let (single, group) = match &self.body {
             Body::Single { guest, .. } => (Some(guest), None),
@@ -207,7 +207,7 @@ impl Policy {
     }
 }
 
-/// Every member is tried, so that all that is wrong is said at once.
+/// Every member is prepared, so that all errors are reported at once.
 fn prepare_group(
     id: &str,
     group: &GroupConfig,
@@ -283,7 +283,7 @@ impl Guest {
             Ok(bytes) => bytes,
             Err(error) => return Err(self.settings_not_checked(&error)),
         };
-        let answer = SettingsAnswer::parse(&bytes).map_err(InitError::Run)?;
+        let answer = SettingsResult::parse(&bytes).map_err(InitError::Run)?;
         if answer.valid {
             return Ok(());
         }
@@ -293,7 +293,7 @@ impl Guest {
         )))
     }
 
-    /// A command that ends badly says on standard error what it does not like.
+    /// A WASI command that fails writes the reason to standard error.
     fn settings_not_checked(&self, error: &RunError) -> InitError {
         match error {
             RunError::Exit { stderr, .. } | RunError::Trap { stderr, .. }

@@ -1,23 +1,23 @@
-//! What comes in: admission reviews and raw requests, read once, with objects kept as text.
+//! Parses admission reviews and raw requests once; objects are kept as text.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Why a body is no request.
+/// Why a body is not a valid request.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     /// Not JSON.
     #[error("the body is not JSON: {0}")]
     Syntax(#[source] serde_json::Error),
-    /// JSON of another shape.
+    /// The body is JSON of another shape.
     #[error("the body is not a review: {0}")]
     Shape(#[source] serde_json::Error),
 }
 
 impl ReviewError {
-    /// The HTTP status that tells the two apart.
+    /// The HTTP status of the response: 400 or 422.
     pub fn http_status(&self) -> u16 {
         match self {
             Self::Syntax(_) => 400,
@@ -34,7 +34,7 @@ impl ReviewError {
     }
 }
 
-/// `{"request": {…}}`; `apiVersion` and `kind` are not looked at.
+/// `{"request": {…}}`; `apiVersion` and `kind` are ignored.
 #[derive(Debug, Deserialize)]
 pub struct AdmissionReview<'a> {
     /// The request.
@@ -42,18 +42,18 @@ pub struct AdmissionReview<'a> {
     pub request: AdmissionRequest<'a>,
 }
 
-/// A Kubernetes admission request. Serialises to what guests get: what is absent, or was null, is
-/// absent, since guests decode missing keys to defaults and fail on null.
+/// A Kubernetes admission request. It serialises to the payload of guests: fields that were null are left out,
+/// because guests decode missing keys to defaults and fail on null.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest<'a> {
-    /// Identifies the request.
+    /// The UID of the request, which the response repeats.
     #[serde(borrow)]
     pub uid: Cow<'a, str>,
     /// The object's kind.
     #[serde(borrow)]
     pub kind: GroupVersionKind<'a>,
-    /// The resource it was sent to.
+    /// The resource that the request was sent to.
     #[serde(borrow)]
     pub resource: GroupVersionResource<'a>,
     /// `status`, `scale`, …
@@ -68,7 +68,7 @@ pub struct AdmissionRequest<'a> {
     /// The subresource before conversion.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub request_sub_resource: Option<Cow<'a, str>>,
-    /// The object's name, when it has one yet.
+    /// The name of the object; absent if the API server generates it.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub name: Option<Cow<'a, str>>,
     /// The object's namespace.
@@ -77,16 +77,16 @@ pub struct AdmissionRequest<'a> {
     /// `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
     #[serde(borrow)]
     pub operation: Cow<'a, str>,
-    /// Who asks.
+    /// The user who sent the request.
     #[serde(borrow)]
     pub user_info: UserInfo<'a>,
     /// The object.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub object: Option<&'a RawValue>,
-    /// The object as it was.
+    /// The object before the change.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub old_object: Option<&'a RawValue>,
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
     /// The options of the request.
@@ -124,7 +124,7 @@ pub struct GroupVersionResource<'a> {
     pub resource: Cow<'a, str>,
 }
 
-/// Who asks.
+/// The user who sent the request.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 pub struct UserInfo<'a> {
     /// The name.
@@ -136,13 +136,13 @@ pub struct UserInfo<'a> {
     /// The groups.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub groups: Option<&'a RawValue>,
-    /// What else the authenticator said.
+    /// The extra attributes from the authenticator.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub extra: Option<&'a RawValue>,
 }
 
 impl<'a> AdmissionReview<'a> {
-    /// Reads a body.
+    /// Parses a request body.
     pub fn parse(body: &'a [u8]) -> Result<Self, ReviewError> {
         serde_json::from_slice(body).map_err(ReviewError::of)
     }
@@ -157,12 +157,12 @@ pub struct RawReview<'a> {
 }
 
 impl<'a> RawReview<'a> {
-    /// Reads a body.
+    /// Parses a request body.
     pub fn parse(body: &'a [u8]) -> Result<Self, ReviewError> {
         serde_json::from_slice(body).map_err(ReviewError::of)
     }
 
-    /// `request.uid` if that is a string, else nothing.
+    /// `request.uid` if it is a string, else an empty string.
     pub fn uid(&self) -> Cow<'a, str> {
         #[derive(Deserialize)]
         struct WithUid<'a> {

@@ -1,4 +1,4 @@
-//! What goes out: admission responses, with exactly the fields that callers expect.
+//! Admission responses, with exactly the fields that callers expect.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
-    /// The request's.
+    /// The UID of the request.
     pub uid: String,
-    /// Whether it may pass.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// `JSONPatch` with a patch.
+    /// `JSONPatch` if there is a patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<&'static str>,
     /// A JSON Patch, in base64.
@@ -21,22 +21,22 @@ pub struct AdmissionResponse {
     /// Message, code and causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// What to write into the audit log; `null` when unset.
+    /// Annotations for the audit log of the API server; `null` if there are none.
     pub audit_annotations: Option<BTreeMap<String, String>>,
-    /// What to tell the user; `null` when unset.
+    /// Warnings for the user; `null` if there are none.
     pub warnings: Option<Vec<String>>,
 }
 
-/// Why, in words and as a number.
+/// The reason of a rejection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// In words.
+    /// The message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// As an HTTP status.
+    /// The HTTP status code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
-    /// In detail.
+    /// The causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
 }
@@ -44,23 +44,23 @@ pub struct Status {
 /// The causes of a rejection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Details {
-    /// One for each thing that is wrong.
+    /// The list of causes.
     pub causes: Vec<Cause>,
 }
 
-/// One cause; what is unset is `null` here.
+/// One cause; unset fields are `null` here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// A word for machines.
+    /// A machine-readable reason.
     pub reason: Option<String>,
-    /// In words.
+    /// The message.
     pub message: Option<String>,
-    /// Where.
+    /// The path of the field.
     pub field: Option<String>,
 }
 
 impl AdmissionResponse {
-    /// Lets the request pass.
+    /// A response that allows the request.
     pub fn allow(uid: &str) -> Self {
         Self {
             uid: uid.to_owned(),
@@ -69,7 +69,7 @@ impl AdmissionResponse {
         }
     }
 
-    /// Refuses the request with a message, and a code if there is one.
+    /// A response that rejects the request with a message and an optional code.
     pub fn reject(uid: &str, message: impl Into<String>, code: Option<u16>) -> Self {
         Self {
             uid: uid.to_owned(),
@@ -82,7 +82,7 @@ impl AdmissionResponse {
         }
     }
 
-    /// Refuses the request because it could not be judged: code 500.
+    /// A response that rejects the request with code 500, because it could not be evaluated.
     pub fn error(uid: &str, message: impl Into<String>) -> Self {
         Self::reject(uid, message, Some(500))
     }
@@ -92,7 +92,7 @@ impl AdmissionResponse {
         self.status.as_ref()?.message.as_deref()
     }
 
-    /// The body of an answer to an admission review.
+    /// The body of the response to an admission review.
     pub fn to_review(&self) -> Vec<u8> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -108,7 +108,7 @@ impl AdmissionResponse {
         })
     }
 
-    /// The body of an answer to a raw request.
+    /// The body of the response to a raw request.
     pub fn to_raw_review(&self) -> Vec<u8> {
         #[derive(Serialize)]
         struct Review<'a> {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_section_8_3() {
+    fn bodies_have_the_fields_of_an_admission_review() {
         assert_eq!(
             text(AdmissionResponse::allow("u").to_review()),
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u","allowed":true,"auditAnnotations":null,"warnings":null}}"#

@@ -1,4 +1,4 @@
-//! A policy's settings: a JSON object, kept as the text that guests get.
+//! The settings of a policy: a JSON object, kept as the text that guests get.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, value::RawValue};
 /// Settings that are not an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A list, a number, …
+    /// The value is not an object, but for example a list.
     #[error("settings must be an object")]
     NotAnObject,
     /// Not JSON.
@@ -15,12 +15,12 @@ pub enum SettingsError {
     Json(String),
 }
 
-/// The settings of a policy. A handle: clones share the text.
+/// The settings of a policy. Clones share the text.
 #[derive(Clone)]
 pub struct Settings(Arc<RawValue>);
 
 impl Settings {
-    /// Takes an object; null is an empty one.
+    /// Settings from a JSON value; null is an empty object.
     pub fn from_value(value: &Value) -> Result<Self, SettingsError> {
         match value {
             Value::Null => Ok(Self::default()),
@@ -29,12 +29,12 @@ impl Settings {
         }
     }
 
-    /// Reads JSON.
+    /// Parses JSON.
     pub fn parse(text: &str) -> Result<Self, SettingsError> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| SettingsError::Json(error.to_string()))?;
         match value {
-            // The text itself is kept: numbers beyond 64 bits stay what they are.
+            // The text itself is kept, so that numbers beyond 64 bits do not change.
             Value::Object(_) => Self::from_text(text.to_owned()),
             other => Self::from_value(&other),
         }

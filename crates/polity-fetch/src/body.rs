@@ -1,4 +1,4 @@
-//! Bodies of responses, read piece by piece up to a limit: a server decides what it sends, not how much is kept.
+//! Reads response bodies up to a limit, whatever the server sends.
 
 use futures::StreamExt as _;
 use polity_core::causes::innermost;
@@ -41,7 +41,7 @@ pub(crate) async fn read(
     Ok(content)
 }
 
-/// Reads the beginning of a body that may be of any size, and gives up on the rest.
+/// Reads the start of a body of any size, and drops the rest.
 pub(crate) async fn read_beginning(response: Response, limit: usize) -> Vec<u8> {
     let mut content = Vec::new();
     let mut body = response.bytes_stream();

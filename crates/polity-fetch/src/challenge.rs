@@ -1,8 +1,8 @@
-//! How a registry asks for credentials: the `WWW-Authenticate` header.
+//! Parses the `WWW-Authenticate` header, by which a registry asks for credentials.
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// What a registry wants.
+/// The credentials that a registry asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Challenge {
     /// A user name and a password with each request.
@@ -15,7 +15,7 @@ pub(crate) enum Challenge {
 }
 
 impl Challenge {
-    /// The challenge of a response; a token where the registry accepts both.
+    /// The challenge of a response; a token if the registry accepts both.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let values = headers.get_all(WWW_AUTHENTICATE).iter();
         let challenges = values.filter_map(|value| Self::parse(value.to_str().ok()?));

@@ -11,26 +11,26 @@ use crate::regular_file;
 /// The most that is read of a docker configuration.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Where credentials are looked up.
+/// The source of credentials.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     config: Option<PathBuf>,
 }
 
 impl Credentials {
-    /// Nobody's: every registry is asked as a stranger.
+    /// No credentials: every request is anonymous.
     pub fn anonymous() -> Self {
         Self::default()
     }
 
-    /// Those of `config.json` in a directory.
+    /// The credentials in `config.json` of a directory.
     pub fn from_directory(directory: &Path) -> Self {
         Self {
             config: Some(directory.join("config.json")),
         }
     }
 
-    /// The credentials for a registry; a stranger's where there are none, or none that can be used.
+    /// The credentials for a registry; anonymous if there are none that can be used.
     pub(crate) fn for_host(&self, host: &str) -> RegistryAuth {
         let Some(config) = &self.config else {
             return RegistryAuth::Anonymous;
@@ -61,7 +61,7 @@ impl Credentials {
                     CredentialRetrievalError::NoCredentialConfigured
                     | CredentialRetrievalError::ConfigNotFound,
                 ) => {}
-                // The helper's output may hold a secret: its failure is named, its words are not.
+                // The output of the helper may contain a secret, so only its failure is logged.
                 Err(CredentialRetrievalError::HelperFailure { helper, .. }) => {
                     tracing::warn!(host, helper, "the credential helper failed");
                 }
@@ -74,8 +74,8 @@ impl Credentials {
     }
 }
 
-/// Whether every credential helper is named by a plain word. The name becomes a part of the name of a program, and one
-/// with a slash would run a program of the configuration's choice.
+/// Whether the name of every credential helper is a plain word. It becomes part of the name of a program, and a slash
+/// in it would run any program that the configuration names.
 fn names_plain_helpers(config: &[u8]) -> bool {
     let Ok(config) = serde_json::from_slice::<Value>(config) else {
         return true;
@@ -89,7 +89,7 @@ fn names_plain_helpers(config: &[u8]) -> bool {
     names.all(|name| name.chars().all(is_plain))
 }
 
-/// What a registry may be called in the file.
+/// The keys of a registry in the file.
 fn lookup_keys(host: &str) -> Vec<String> {
     let mut keys = vec![
         host.to_owned(),

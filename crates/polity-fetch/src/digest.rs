@@ -1,15 +1,15 @@
-//! The digest that content is kept by.
+//! The digest that identifies content.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of some content.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// A text that is no `sha256:` digest.
+/// A text that is not a `sha256:` digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not sha256: and 64 hexadecimal digits")]
 pub struct DigestError(String);

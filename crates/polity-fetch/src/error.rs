@@ -1,4 +1,4 @@
-//! What goes wrong between a reference and a module on this machine.
+//! The errors of fetching, publishing and storing modules.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::digest::Digest;
 use crate::sources::SourcesError;
 
-/// Why a module could not be had.
+/// Why a module could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error("cannot reach {host}: {reason}")]
@@ -15,16 +15,16 @@ pub enum FetchError {
     Refused {
         host: String,
         status: u16,
-        /// The registry's own words, shortened; never a body.
+        /// The message of the registry, shortened; never a response body.
         message: String,
     },
     #[error("{host} asks for other credentials{}", words(message))]
     Unauthorized { host: String, message: String },
     #[error("{host} sent the download elsewhere: {reason}")]
     Redirected { host: String, reason: String },
-    /// The request must not reach this machine.
+    /// The request must not reach this machine, its link or a metadata service.
     #[error(
-        "{host} is on this machine or its link: it is reached only if it is listed as an insecure source"
+        "{host} is on this machine, its link or a metadata service: it is reached only if it is listed as an insecure source"
     )]
     OutOfReach { host: String },
     #[error("{uri} is not a policy module: {reason}")]

@@ -1,4 +1,4 @@
-//! From a reference to a module: look into the store, ask the server, check, keep.
+//! Turns a reference into a module: read the store, request the server, check, store.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,16 +23,16 @@ use crate::uri::{ModuleUri, RegistryUri};
 /// The first bytes of every Wasm module.
 const MAGIC: &[u8] = b"\0asm";
 
-/// How long and how much a download may take.
+/// The limits of a download in time and size.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The largest module.
+    /// The largest module in bytes.
     pub module_bytes: u64,
-    /// To a connection.
+    /// The time limit of a connection attempt.
     pub connect: Duration,
-    /// Between two pieces of an answer.
+    /// The time limit between two pieces of a response.
     pub idle: Duration,
-    /// From the first question to the last byte.
+    /// The time limit of the whole download.
     pub total: Duration,
 }
 
@@ -47,14 +47,14 @@ impl Default for Limits {
     }
 }
 
-/// Told how a download goes on; both calls may be ignored.
+/// Reports the progress of a download.
 pub trait Progress: Send + Sync {
-    /// The content begins, with so many bytes if that is known.
+    /// The content begins, with its size if that is known.
     fn starts(&self, bytes: Option<u64>) {
         let _ = bytes;
     }
 
-    /// So many bytes are here.
+    /// The number of bytes received so far.
     fn advances(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -65,7 +65,7 @@ impl Progress for () {}
 /// Where a module was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Nothing was downloaded.
+    /// It was in the local store.
     Store,
     Downloaded,
 }
@@ -81,7 +81,7 @@ pub struct Fetched {
     pub origin: Origin,
 }
 
-/// Gets modules, each at most once.
+/// Fetches modules into the local store.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
     pub sources: Sources,
@@ -91,8 +91,8 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Gets a module. The store is used where what it has cannot have changed: a digest, a tag other than
-    /// `latest`; a module that changed on disk is fetched again.
+    /// Fetches a module. The store is used for references that do not change: a digest, or a tag other than `latest`.
+    /// A module that was changed on disk is fetched again.
     pub async fn fetch(
         &self,
         uri: &ModuleUri,
@@ -108,7 +108,7 @@ impl Fetcher {
         self.download(uri, now, progress).await
     }
 
-    /// Gets a module from its server, whatever the store has.
+    /// Fetches a module from its server, even if the store has it.
     pub async fn download(
         &self,
         uri: &ModuleUri,
@@ -121,9 +121,9 @@ impl Fetcher {
                 ModuleUri::Registry(registry) => self.pull(uri, registry, now, progress).await,
                 ModuleUri::Web(url) => {
                     let host = uri.host().unwrap_or_default();
-                    let ways = transport::ways(&self.sources, &host);
-                    let bytes = transport::first(ways, |way| {
-                        http::download(url, &host, way, &self.sources, &self.limits, progress)
+                    let transports = transport::allowed(&self.sources, &host);
+                    let bytes = transport::first(transports, |transport| {
+                        http::download(url, &host, transport, &self.sources, &self.limits, progress)
                     })
                     .await?;
                     self.keep(uri, bytes, None, now)
@@ -133,7 +133,7 @@ impl Fetcher {
         self.in_time(uri, asked).await
     }
 
-    /// Gives up on a request after the time limit for all of it, however slowly the server goes on.
+    /// Applies the time limit of the whole download, however slowly the server sends.
     pub(crate) async fn in_time<T>(
         &self,
         what: impl fmt::Display,
@@ -182,7 +182,7 @@ impl Fetcher {
         Ok(pushed.await?)
     }
 
-    /// The digest of the manifest that a reference stands for now.
+    /// The current digest of the manifest of a reference.
     pub async fn resolve(&self, registry: &RegistryUri) -> Result<Digest, FetchError> {
         let access = self.access(registry, Operation::Pull);
         let resolved = registry::with(access, |client| async move {
@@ -202,7 +202,7 @@ impl Fetcher {
             self.access(registry, Operation::Pull),
             |client| async move {
                 let artifact = client.resolve().await?;
-                // A moved tag often stands for a module that is here already.
+                // A moved tag often leads to a module that the store has already.
                 if let Some(bytes) = self.store.read(&artifact.module)? {
                     self.store
                         .record(uri, &record(&artifact.module, Some(artifact.manifest), now))?;

@@ -1,4 +1,4 @@
-//! Modules from web servers, by one GET.
+//! Downloads modules from web servers.
 
 use tokio::sync::OnceCell;
 use url::Url;
@@ -6,31 +6,31 @@ use url::Url;
 use crate::body::{self, BodyError};
 use crate::error::FetchError;
 use crate::fetcher::{Limits, Progress};
-use crate::requester::{Ask, Requester};
+use crate::requester::{OutgoingRequest, Requester};
 use crate::sources::Sources;
-use crate::transport::Way;
+use crate::transport::Transport;
 
-/// Downloads a module in one way.
+/// Downloads a module with one transport.
 pub(crate) async fn download(
     url: &Url,
     host: &str,
-    way: Way,
+    transport: Transport,
     sources: &Sources,
     limits: &Limits,
     progress: &dyn Progress,
 ) -> Result<Vec<u8>, FetchError> {
     let mut url = url.clone();
-    url.set_scheme(way.scheme())
+    url.set_scheme(transport.scheme())
         .expect("http and https change places");
     let requester = Requester {
         host,
         base: url.clone(),
-        way,
+        transport,
         sources,
         limits,
         own_client: OnceCell::new(),
     };
-    let response = requester.send(&Ask::get(url.clone())).await?;
+    let response = requester.send(&OutgoingRequest::get(url.clone())).await?;
     let status = response.status();
     if !status.is_success() {
         return Err(FetchError::Refused {

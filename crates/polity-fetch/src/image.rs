@@ -1,4 +1,4 @@
-//! What registries have about images: digests, manifests, configurations. No layer is downloaded.
+//! Reads digests, manifests and configurations of images. No layer is downloaded.
 
 use oci_client::Reference;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::fetcher::Fetcher;
 use crate::registry::{self, Operation, Registry};
 use crate::uri::RegistryUri;
 
-/// The kinds of manifests there are, indexes among them.
+/// The media types of manifests and indexes.
 const MANIFESTS: [&str; 4] = [
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.oci.image.index.v1+json",
@@ -17,31 +17,31 @@ const MANIFESTS: [&str; 4] = [
     "application/vnd.docker.distribution.manifest.list.v2+json",
 ];
 
-/// No configuration of an image is larger; a registry that sends more is stopped.
+/// The largest configuration of an image.
 const MAX_CONFIG: u64 = 4 << 20;
 
 /// A manifest or an index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageManifest {
-    /// As the registry has it.
+    /// The document as the registry sent it.
     pub manifest: Value,
-    /// `sha256:…` of it.
+    /// Its digest, `sha256:…`.
     pub digest: String,
 }
 
 /// An image for one platform.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageConfig {
-    /// Its manifest, never an index.
+    /// The manifest of the platform, never an index.
     pub manifest: Value,
-    /// `sha256:…` of the manifest.
+    /// The digest of the manifest, `sha256:…`.
     pub digest: String,
-    /// Its configuration.
+    /// The configuration of the image.
     pub config: Value,
 }
 
 impl Fetcher {
-    /// The digest of the manifest or index that an image stands for now.
+    /// The current digest of the manifest or index of an image.
     pub async fn image_digest(&self, image: &str) -> Result<String, FetchError> {
         let uri = parse(image)?;
         self.ask(image, &uri, |registry| async move {
@@ -50,7 +50,7 @@ impl Fetcher {
         .await
     }
 
-    /// The manifest of an image, or its index when there is one for each platform.
+    /// The manifest of an image, or its index if it has several platforms.
     pub async fn image_manifest(&self, image: &str) -> Result<ImageManifest, FetchError> {
         let uri = parse(image)?;
         self.ask(image, &uri, |registry| async move {
@@ -59,7 +59,7 @@ impl Fetcher {
         .await
     }
 
-    /// The manifest and the configuration of an image; of an index, those for this machine's kind of Linux.
+    /// The manifest and the configuration of an image; of an index, those for Linux on this machine's architecture.
     pub async fn image_config(&self, image: &str) -> Result<ImageConfig, FetchError> {
         let uri = parse(image)?;
         self.ask(image, &uri, |registry| async move {
@@ -102,7 +102,7 @@ impl Fetcher {
     }
 }
 
-/// An image as people write it: `nginx`, `ghcr.io/a/b:v1`, `a/b@sha256:…`.
+/// An image reference: `nginx`, `ghcr.io/a/b:v1`, `a/b@sha256:…`.
 fn parse(image: &str) -> Result<RegistryUri, FetchError> {
     let reference: Reference = image
         .parse()
@@ -160,7 +160,7 @@ async fn config(
         .map_err(|error| not_an_image(image, format!("its configuration cannot be read: {error}")))
 }
 
-/// The digest of the manifest for Linux on a machine like this one.
+/// The digest of the manifest for Linux on this machine's architecture.
 fn for_this_platform(index: &Value) -> Option<String> {
     let entries = index["manifests"].as_array()?;
     let fits = |entry: &&Value| {

@@ -1,8 +1,8 @@
 //! Gets policy modules from registries, web servers and files, checks that they are what was asked for, and keeps
 //! them in a local store, compiled form included.
 //!
-//! A tag is never trusted: it is resolved to a digest, and content is kept by its digest. What a server says in an
-//! error reaches the user; what it sends as a body never does.
+//! A tag is never trusted: it is resolved to a digest, and content is stored by its digest. Error messages of a
+//! server reach the user; response bodies never do.
 
 mod body;
 mod challenge;

@@ -15,10 +15,10 @@ use crate::registry::{MANIFESTS, Registry, WASM_LAYER};
 const WASM_CONFIG: &str = "application/vnd.wasm.config.v1+json";
 const CONFIG: &[u8] = b"{}";
 
-/// What was published.
+/// A published module.
 #[derive(Debug, Clone)]
 pub struct Pushed {
-    /// The digest of the manifest, to pin the module by.
+    /// The digest of the manifest, which pins the module.
     pub manifest: Digest,
 }
 

@@ -1,4 +1,4 @@
-//! One registry: who we are to it, and what it has under a reference.
+//! A client of one registry: authentication, manifests and blobs.
 //!
 //! Registries are not trusted. Every body is read up to a limit, and content counts by its digest.
 
@@ -16,9 +16,9 @@ use crate::credentials::Credentials;
 use crate::digest::Digest;
 use crate::error::FetchError;
 use crate::fetcher::{Limits, Progress};
-use crate::requester::{Ask, Authorization, Requester, listed};
+use crate::requester::{Authorization, OutgoingRequest, Requester, listed};
 use crate::sources::Sources;
-use crate::transport::{self, Way};
+use crate::transport::{self, Transport};
 use crate::uri::RegistryUri;
 
 pub(crate) const WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
@@ -28,32 +28,32 @@ pub(crate) const MANIFESTS: [&str; 2] = [
 ];
 /// The largest manifest or index: registries themselves accept no larger ones.
 pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
-/// The largest answer of a token server.
+/// The largest response of a token server.
 const MAX_TOKEN: u64 = 1 << 20;
-/// As much of an error as is looked at.
+/// How much of an error response is read.
 const MAX_ERROR: usize = 64 << 10;
-/// As much of a registry's message as a status or a terminal has room for.
+/// The longest message of a registry in errors.
 const MESSAGE_CHARACTERS: usize = 200;
 const DIGEST_HEADER: &str = "docker-content-digest";
 
-/// What a registry has under a reference.
+/// The artifact of a reference.
 #[derive(Debug, Clone)]
 pub struct Artifact {
-    /// The digest of the manifest: what a tag stands for.
+    /// The digest of the manifest that the tag leads to.
     pub manifest: Digest,
     /// The digest of the module.
     pub module: Digest,
     layer: OciDescriptor,
 }
 
-/// What is done with a registry.
+/// An operation on a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Pull,
     Push,
 }
 
-/// One registry, asked in one way.
+/// One registry with one transport.
 pub(crate) struct Registry<'a> {
     pub(crate) requester: Requester<'a>,
     pub(crate) uri: &'a RegistryUri,
@@ -61,7 +61,7 @@ pub(crate) struct Registry<'a> {
     limits: &'a Limits,
 }
 
-/// A registry and how it is asked.
+/// A registry with the means to reach it.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
     pub(crate) uri: &'a RegistryUri,
@@ -71,7 +71,7 @@ pub(crate) struct Access<'a> {
     pub(crate) operation: Operation,
 }
 
-/// Does something with a registry, in the first way that reaches it.
+/// Runs an operation with the first transport that reaches the registry.
 pub(crate) async fn with<'a, T, F>(
     access: Access<'a>,
     ask: impl Fn(Registry<'a>) -> F,
@@ -79,10 +79,10 @@ pub(crate) async fn with<'a, T, F>(
 where
     F: Future<Output = Result<T, FetchError>>,
 {
-    let ways = transport::ways(access.sources, &access.uri.host);
+    let transports = transport::allowed(access.sources, &access.uri.host);
     let ask = &ask;
-    transport::first(ways, |way| async move {
-        let registry = Registry::log_in(access, way).await?;
+    transport::first(transports, |transport| async move {
+        let registry = Registry::log_in(access, transport).await?;
         ask(registry).await
     })
     .await
@@ -95,11 +95,15 @@ pub(crate) struct RawManifest {
 }
 
 impl<'a> Registry<'a> {
-    /// Asks what the registry wants to know of us, and finds that out.
-    async fn log_in(access: Access<'a>, way: Way) -> Result<Self, FetchError> {
+    /// Requests `/v2/` and authenticates as the registry asks.
+    async fn log_in(access: Access<'a>, transport: Transport) -> Result<Self, FetchError> {
         let uri = access.uri;
         let reference = uri.reference();
-        let base = format!("{}://{}/v2/", way.scheme(), reference.resolve_registry());
+        let base = format!(
+            "{}://{}/v2/",
+            transport.scheme(),
+            reference.resolve_registry()
+        );
         let base = Url::parse(&base).map_err(|error| FetchError::NotAModule {
             uri: uri.to_string(),
             reason: format!("its host cannot be used in a URL: {error}"),
@@ -108,7 +112,7 @@ impl<'a> Registry<'a> {
             requester: Requester {
                 host: &uri.host,
                 base: base.clone(),
-                way,
+                transport,
                 sources: access.sources,
                 limits: access.limits,
                 own_client: OnceCell::new(),
@@ -117,7 +121,7 @@ impl<'a> Registry<'a> {
             authorization: None,
             limits: access.limits,
         };
-        let response = registry.requester.send(&Ask::get(base)).await?;
+        let response = registry.requester.send(&OutgoingRequest::get(base)).await?;
         // The target of a redirect does not choose where the registry's password is sent.
         let is_own = response.url().origin() == registry.requester.base.origin();
         let challenge = Challenge::of(response.headers()).filter(|_| is_own);
@@ -162,7 +166,7 @@ impl<'a> Registry<'a> {
                 &format!("repository:{}:{actions}", self.uri.repository),
             )
             .extend_pairs(service.map(|service| ("service", service)));
-        let mut ask = Ask::get(url);
+        let mut ask = OutgoingRequest::get(url);
         if let RegistryAuth::Basic(user, password) = auth {
             ask.authorization = Some(Authorization::Basic { user, password });
         }
@@ -200,16 +204,16 @@ impl<'a> Registry<'a> {
         url
     }
 
-    /// A request of ours.
-    pub(crate) fn ask(&self, method: Method, url: Url) -> Ask {
-        Ask {
+    /// A request with our authorization.
+    pub(crate) fn ask(&self, method: Method, url: Url) -> OutgoingRequest {
+        OutgoingRequest {
             authorization: self.authorization.clone(),
-            ..Ask::new(method, url)
+            ..OutgoingRequest::new(method, url)
         }
     }
 
-    /// Sends a request; what is no success is an error.
-    pub(crate) async fn send(&self, ask: &Ask) -> Result<Response, FetchError> {
+    /// Sends a request; a status other than success is an error.
+    pub(crate) async fn send(&self, ask: &OutgoingRequest) -> Result<Response, FetchError> {
         let response = self.requester.send(ask).await?;
         if response.status().is_success() {
             return Ok(response);
@@ -232,7 +236,7 @@ impl<'a> Registry<'a> {
             .map_err(|error| self.unread("its manifest", &error))?;
         let digest = Digest::of(&bytes);
         let pinned = reference.digest().map(str::to_owned);
-        // A registry may use another algorithm where nothing is pinned.
+        // Without a pinned digest the registry may use another algorithm.
         let header = header.filter(|header| header.starts_with("sha256:"));
         for expected in [pinned, header].into_iter().flatten() {
             if expected != digest.to_string() {
@@ -246,7 +250,7 @@ impl<'a> Registry<'a> {
         Ok(RawManifest { bytes, digest })
     }
 
-    /// The digest of a manifest or an index, which the registry may know without sending it.
+    /// The digest of a manifest or an index, by HEAD if the registry supports that.
     pub(crate) async fn manifest_digest(&self, accepted: &[&str]) -> Result<String, FetchError> {
         let reference = self.uri.reference();
         let mut ask = self.ask(Method::HEAD, self.manifest_url(&reference));
@@ -255,7 +259,7 @@ impl<'a> Registry<'a> {
         let is_digest = |text: &String| text.parse::<Digest>().is_ok();
         match header_digest(&response).filter(is_digest) {
             Some(digest) if response.status().is_success() => Ok(digest),
-            // A refusal of HEAD has no body to say why.
+            // A refused HEAD has no body with the reason.
             _ => {
                 let manifest = self.manifest(&reference, accepted).await?;
                 Ok(manifest.digest.to_string())
@@ -263,7 +267,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// What the reference stands for now.
+    /// The current artifact of the reference.
     pub(crate) async fn resolve(&self) -> Result<Artifact, FetchError> {
         let RawManifest { bytes, digest } =
             self.manifest(&self.uri.reference(), &MANIFESTS).await?;
@@ -325,7 +329,7 @@ impl<'a> Registry<'a> {
         Ok(content)
     }
 
-    /// A blob of at most so many bytes.
+    /// A blob of at most `limit` bytes.
     pub(crate) async fn blob(&self, digest: &str, limit: u64) -> Result<Vec<u8>, FetchError> {
         let response = self.blob_response(digest).await?;
         let read = body::read(response, limit, |_| {}).await;
@@ -363,7 +367,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// A refusal in the registry's own words.
+    /// A refusal with the message of the registry.
     async fn refused(&self, response: Response) -> FetchError {
         let status = response.status().as_u16();
         let body = body::read_beginning(response, MAX_ERROR).await;
@@ -388,7 +392,7 @@ impl Token {
     }
 }
 
-/// What a registry answers to what it refuses.
+/// The error response of a registry.
 #[derive(Deserialize)]
 struct Errors {
     errors: Vec<RegistryError>,
@@ -408,7 +412,7 @@ impl RegistryError {
     }
 }
 
-/// A refusal, told apart by whether a password would help.
+/// A refusal; one that credentials may solve has its own variant.
 fn answered(host: String, status: u16, message: String) -> FetchError {
     match status {
         401 => FetchError::Unauthorized { host, message },
@@ -425,12 +429,12 @@ fn header_digest(response: &Response) -> Option<String> {
     Some(digest.to_owned())
 }
 
-/// Where a JSON text is wrong, without what it says: a token is a secret.
+/// The position of a JSON error without any content, because a token is secret.
 fn without_content(error: &serde_json::Error) -> String {
     format!("line {}, column {}", error.line(), error.column())
 }
 
-/// As much of a foreign text as there is room for, on one line.
+/// A foreign text on one line, shortened to the limit.
 pub(crate) fn shortened(message: &str) -> String {
     let printable = message
         .chars()

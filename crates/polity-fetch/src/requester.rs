@@ -1,9 +1,9 @@
-//! Requests to one server and to the hosts that it sends us to.
+//! Sends requests to one server, and to the hosts that it redirects to.
 //!
-//! A server answers with redirects, and a registry with the address of its token server. Each of these hosts is checked
-//! before it is asked, and where the reach is limited again when its name is resolved for the connection:
+//! A server may redirect, and a registry names its token server. Each of these hosts is checked before a request, and
+//! if the reach is limited again when its name is resolved for the connection:
 //!
-//! - Nothing follows a redirect to another scheme, or more than a few of them.
+//! - Redirects to another scheme are not followed, and only a few redirects in a row.
 //! - A target must be in [`Reach`](crate::Reach). A server elsewhere can never send a request to this machine, however
 //!   far the request itself may reach.
 //! - Credentials go to the host they were meant for, and to no other.
@@ -19,15 +19,15 @@ use url::Url;
 
 use crate::error::FetchError;
 use crate::fetcher::Limits;
-use crate::reach::{self, LocalAddress, Reach};
+use crate::reach::{self, Reach, RefusedAddress};
 use crate::sources::Sources;
-use crate::transport::{Way, unreachable};
+use crate::transport::{Transport, unreachable};
 
 const MAX_REDIRECTS: usize = 5;
-/// More than any server has to say in the headers of a response.
+/// The largest headers of a response.
 const MAX_HEADERS: u32 = 64 << 10;
 
-/// How a request proves who makes it.
+/// The authorization of a request.
 #[derive(Clone)]
 pub(crate) enum Authorization {
     Basic { user: String, password: String },
@@ -35,7 +35,7 @@ pub(crate) enum Authorization {
 }
 
 /// One request.
-pub(crate) struct Ask {
+pub(crate) struct OutgoingRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) accept: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Ask {
     pub(crate) body: Option<(Bytes, &'static str)>,
 }
 
-impl Ask {
+impl OutgoingRequest {
     pub(crate) fn get(url: Url) -> Self {
         Self::new(Method::GET, url)
     }
@@ -60,13 +60,13 @@ impl Ask {
     }
 }
 
-/// Makes requests on behalf of one server, in one way.
+/// Sends requests to one server with one transport.
 pub(crate) struct Requester<'a> {
     /// `host` or `host:port`, as the user wrote it.
     pub(crate) host: &'a str,
-    /// A URL of the server in this way.
+    /// The base URL of the server with this transport.
     pub(crate) base: Url,
-    pub(crate) way: Way,
+    pub(crate) transport: Transport,
     pub(crate) sources: &'a Sources,
     pub(crate) limits: &'a Limits,
     /// The client for the server itself, whose connections are used again.
@@ -75,7 +75,7 @@ pub(crate) struct Requester<'a> {
 
 impl Requester<'_> {
     /// Sends a request and follows redirects of reads.
-    pub(crate) async fn send(&self, ask: &Ask) -> Result<Response, FetchError> {
+    pub(crate) async fn send(&self, ask: &OutgoingRequest) -> Result<Response, FetchError> {
         let is_read = ask.method == Method::GET || ask.method == Method::HEAD;
         let mut url = ask.url.clone();
         for _ in 0..=MAX_REDIRECTS {
@@ -96,7 +96,7 @@ impl Requester<'_> {
         Err(self.redirected("too often"))
     }
 
-    async fn send_once(&self, ask: &Ask, url: &Url) -> Result<Response, FetchError> {
+    async fn send_once(&self, ask: &OutgoingRequest, url: &Url) -> Result<Response, FetchError> {
         let client = match self.is_own(url) {
             true => {
                 let client = self.own_client.get_or_try_init(|| self.client(url));
@@ -121,7 +121,7 @@ impl Requester<'_> {
             };
         }
         let sent = request.send().await;
-        sent.map_err(|error| match local_address(&error) {
+        sent.map_err(|error| match is_refused_address(&error) {
             true => FetchError::OutOfReach { host: listed(url) },
             false => unreachable(&listed(url), &error),
         })
@@ -139,7 +139,7 @@ impl Requester<'_> {
         self.check_scheme(url, is_listed)?;
         let broken = |error: reqwest::Error| unreachable(&target, &error);
         let is_unverified =
-            self.way == Way::UnverifiedHttps && (self.is_own_name(url) || is_listed);
+            self.transport == Transport::UnverifiedHttps && (self.is_own_name(url) || is_listed);
         let mut builder = Client::builder()
             .connect_timeout(self.limits.connect)
             .read_timeout(self.limits.idle)
@@ -169,9 +169,11 @@ impl Requester<'_> {
         builder.build().map_err(broken)
     }
 
-    /// Hosts are asked without TLS only where the user allows it: the server itself, in that way, and listed hosts.
+    /// Requests without TLS are sent only where the user allows it: to the server itself with that transport, and to
+    /// listed hosts.
     fn check_scheme(&self, url: &Url, is_listed: bool) -> Result<(), FetchError> {
-        let may_be_plain = is_listed || (self.way == Way::Http && self.is_own_name(url));
+        let may_be_plain =
+            is_listed || (self.transport == Transport::Http && self.is_own_name(url));
         match url.scheme() {
             "https" => Ok(()),
             "http" if may_be_plain => Ok(()),
@@ -194,13 +196,13 @@ impl Requester<'_> {
         url.origin() == self.base.origin()
     }
 
-    /// Whether a URL is on the server's machine, on whatever port.
+    /// Whether a URL has the host of the server, on any port.
     fn is_own_name(&self, url: &Url) -> bool {
         url.host() == self.base.host()
     }
 
-    /// Names of proxies, which the user chose: they may be on this machine. `localhost` is the usual name of one in the
-    /// environment; as the host of a URL it is refused before it is resolved.
+    /// Names of proxies, which the user chose and which may be on this machine. `localhost` is a common name of a
+    /// proxy in the environment; as the host of a URL it is refused before it is resolved.
     fn proxy_names(&self) -> BTreeSet<String> {
         let proxies = self.sources.proxies.iter();
         let names = proxies
@@ -234,17 +236,17 @@ fn is_redirect(response: &Response) -> bool {
 fn target(response: &Response, from: &Url) -> Option<Url> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     let mut target = from.join(location).ok()?;
-    // Credentials in a redirect would be sent to a host of the redirect's choice.
+    // Credentials in the URL of a redirect would be sent to a host that the redirect chooses.
     target.set_username("").ok()?;
     target.set_password(None).ok()?;
     target.host_str().is_some().then_some(target)
 }
 
-/// Whether a request failed since the name of its host is of this machine.
-fn local_address(error: &reqwest::Error) -> bool {
+/// Whether a request failed because the name of its host resolves to a refused address.
+fn is_refused_address(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(one) = cause {
-        if one.is::<LocalAddress>() {
+        if one.is::<RefusedAddress>() {
             return true;
         }
         cause = one.source();
@@ -256,13 +258,18 @@ fn local_address(error: &reqwest::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Why a URL that a server at this host names is not asked.
-    async fn refusal(host: &str, way: Way, sources: &Sources, url: &str) -> Option<String> {
+    /// Why no request is sent to a URL that a server at this host names.
+    async fn refusal(
+        host: &str,
+        transport: Transport,
+        sources: &Sources,
+        url: &str,
+    ) -> Option<String> {
         let limits = Limits::default();
         let requester = Requester {
             host,
-            base: format!("{}://{host}/", way.scheme()).parse().unwrap(),
-            way,
+            base: format!("{}://{host}/", transport.scheme()).parse().unwrap(),
+            transport,
             sources,
             limits: &limits,
             own_client: OnceCell::new(),
@@ -273,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_elsewhere_cannot_name_this_machine() {
-        let local = "is on this machine or its link";
+        let local = "is on this machine, its link";
         let plain = "to a host without TLS";
         let anywhere = Sources::default();
         let listed = Sources {
@@ -281,100 +288,107 @@ mod tests {
             reach: Reach::BeyondThisMachine,
             ..Sources::default()
         };
-        for (host, way, sources, url, expected) in [
+        for (host, transport, sources, url, expected) in [
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
-                "https://192.0.2.1/",
+                "https://203.0.113.1/",
                 None,
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
-                "https://192.0.2.2/",
+                "https://203.0.113.2/",
                 None,
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
-                "http://192.0.2.2/",
+                "http://203.0.113.2/",
                 Some(plain),
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
                 "https://127.0.0.1/",
                 Some(local),
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
                 "https://2130706433/",
                 Some(local),
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
                 "https://[::1]/",
                 Some(local),
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
                 "https://169.254.169.254/",
                 Some(local),
             ),
             (
+                "203.0.113.1",
+                Transport::Https,
+                &anywhere,
+                "https://168.63.129.16/",
+                Some(local),
+            ),
+            (
                 "127.0.0.1",
-                Way::Https,
+                Transport::Https,
                 &anywhere,
                 "https://127.0.0.1:2/",
                 None,
             ),
             (
                 "127.0.0.1",
-                Way::Http,
+                Transport::Http,
                 &anywhere,
                 "http://127.0.0.1:2/",
                 None,
             ),
             (
                 "127.0.0.1:5000",
-                Way::Http,
+                Transport::Http,
                 &listed,
                 "http://127.0.0.1:5000/",
                 None,
             ),
             (
                 "127.0.0.1:5000",
-                Way::Http,
+                Transport::Http,
                 &listed,
                 "http://127.0.0.1:6000/",
                 Some(local),
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &listed,
                 "http://127.0.0.1:5000/",
                 None,
             ),
             (
-                "192.0.2.1",
-                Way::Https,
+                "203.0.113.1",
+                Transport::Https,
                 &anywhere,
-                "ftp://192.0.2.1/",
+                "ftp://203.0.113.1/",
                 Some("another scheme"),
             ),
         ] {
-            let said = refusal(host, way, sources, url).await;
+            let said = refusal(host, transport, sources, url).await;
             match expected {
                 Some(expected) => {
                     let said = said.unwrap_or_default();

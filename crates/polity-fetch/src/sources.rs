@@ -9,10 +9,10 @@ use serde::Deserialize;
 use crate::reach::Reach;
 use crate::regular_file;
 
-/// The most that is read of a file of certificates.
+/// The largest file of certificates.
 const MAX_AUTHORITIES: u64 = 4 << 20;
 
-/// Where modules may come from, and how.
+/// The sources of modules, and how they are reached.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Sources {
     /// `host` or `host:port` that may be reached without verified TLS, and without TLS.
@@ -23,7 +23,7 @@ pub struct Sources {
     pub source_authorities: BTreeMap<String, Vec<Authority>>,
     #[serde(default)]
     pub proxies: Option<Proxies>,
-    /// How far downloads may reach; not the file's to say.
+    /// How far downloads may reach; not part of the file.
     #[serde(skip)]
     pub reach: Reach,
 }
@@ -36,7 +36,7 @@ pub enum Authority {
     Data { data: String },
 }
 
-/// Proxies for all requests; the environment's are used where a field is absent.
+/// Proxies for all requests; an absent field is taken from the environment.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Proxies {
     #[serde(default)]
@@ -94,7 +94,7 @@ impl Sources {
                     reason: error.to_string(),
                 }
             })?;
-        // A wrong certificate is found at start, not at the first module from that host.
+        // An invalid certificate fails at the start, not at the first module from that host.
         for host in sources.source_authorities.keys() {
             sources.certificates(host)?;
         }
@@ -148,7 +148,7 @@ impl Certificate {
             let certificates = reqwest::Certificate::from_pem_bundle(&bytes).ok()?;
             return (!certificates.is_empty()).then_some(Self::Pem(bytes));
         }
-        // DER is a sequence with a long length: anything else is text that is no certificate.
+        // DER is a sequence with a long length; anything else is not a certificate.
         (bytes.len() > 64 && bytes.starts_with(&[0x30, 0x82])).then_some(Self::Der(bytes))
     }
 

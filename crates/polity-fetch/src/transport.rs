@@ -1,5 +1,5 @@
-//! The ways in which a host is asked, one after the other: verified TLS, and for hosts that the user lists as insecure
-//! also TLS without verification and no TLS at all.
+//! The transports that are tried for a host, one after the other: verified TLS, and for hosts that the user lists as
+//! insecure also TLS without verification and no TLS at all.
 
 use std::future::Future;
 
@@ -10,14 +10,14 @@ use crate::sources::Sources;
 
 /// How a connection is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     Https,
     UnverifiedHttps,
     Http,
 }
 
-impl Way {
-    /// The scheme of URLs that are asked in this way.
+impl Transport {
+    /// The scheme of URLs with this transport.
     pub(crate) fn scheme(self) -> &'static str {
         match self {
             Self::Https | Self::UnverifiedHttps => "https",
@@ -34,51 +34,55 @@ impl Way {
     }
 }
 
-/// The ways to try for a host, in their order.
-pub(crate) fn ways(sources: &Sources, host: &str) -> &'static [Way] {
+/// The transports to try for a host, in their order.
+pub(crate) fn allowed(sources: &Sources, host: &str) -> &'static [Transport] {
     if sources.is_insecure(host) {
-        &[Way::Https, Way::UnverifiedHttps, Way::Http]
+        &[
+            Transport::Https,
+            Transport::UnverifiedHttps,
+            Transport::Http,
+        ]
     } else {
-        &[Way::Https]
+        &[Transport::Https]
     }
 }
 
-/// Tries each way until one reaches the host. Any response ends the search.
+/// Tries each transport until one reaches the host. Any response ends the search.
 pub(crate) async fn first<T, F>(
-    ways: &[Way],
-    mut attempt: impl FnMut(Way) -> F,
+    transports: &[Transport],
+    mut attempt: impl FnMut(Transport) -> F,
 ) -> Result<T, FetchError>
 where
     F: Future<Output = Result<T, FetchError>>,
 {
-    let mut reasons: Vec<(Way, String)> = Vec::new();
-    let mut asked = String::new();
-    for way in ways {
-        match attempt(*way).await {
+    let mut reasons: Vec<(Transport, String)> = Vec::new();
+    let mut unreachable_host = String::new();
+    for transport in transports {
+        match attempt(*transport).await {
             Err(FetchError::Unreachable { host, reason }) => {
-                asked = host;
-                reasons.push((*way, reason));
+                unreachable_host = host;
+                reasons.push((*transport, reason));
             }
-            answered => return answered,
+            result => return result,
         }
     }
     Err(FetchError::Unreachable {
-        host: asked,
+        host: unreachable_host,
         reason: together(reasons),
     })
 }
 
-/// The reasons of all ways, or the one they share.
-fn together(mut reasons: Vec<(Way, String)>) -> String {
+/// The reasons of all transports, or the one they share.
+fn together(mut reasons: Vec<(Transport, String)>) -> String {
     reasons.dedup_by(|(_, second), (_, first)| second == first);
     if let [(_, reason)] = &reasons[..] {
         return reason.clone();
     }
-    let told: Vec<String> = reasons
+    let all: Vec<String> = reasons
         .iter()
-        .map(|(way, reason)| format!("{}: {reason}", way.name()))
+        .map(|(transport, reason)| format!("{}: {reason}", transport.name()))
         .collect();
-    told.join("; ")
+    all.join("; ")
 }
 
 /// A request without a response, with its innermost cause.
@@ -94,31 +98,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_in_each_way_is_told() {
+    fn the_failure_of_each_transport_is_reported() {
         let refused = || "connection refused".to_owned();
         assert_eq!(
-            together(vec![(Way::Https, refused()), (Way::Http, refused())]),
+            together(vec![
+                (Transport::Https, refused()),
+                (Transport::Http, refused())
+            ]),
             "connection refused"
         );
         assert_eq!(
             together(vec![
-                (Way::Https, "not TLS".to_owned()),
-                (Way::Http, refused())
+                (Transport::Https, "not TLS".to_owned()),
+                (Transport::Http, refused())
             ]),
             "over TLS: not TLS; without TLS: connection refused"
         );
     }
 
     #[test]
-    fn only_hosts_called_insecure_are_asked_without_verified_tls() {
+    fn only_insecure_sources_are_reached_without_verified_tls() {
         let sources = Sources {
             insecure_sources: ["dev:5000".to_owned()].into(),
             ..Sources::default()
         };
-        assert_eq!(ways(&sources, "dev"), [Way::Https]);
+        assert_eq!(allowed(&sources, "dev"), [Transport::Https]);
         assert_eq!(
-            ways(&sources, "dev:5000"),
-            [Way::Https, Way::UnverifiedHttps, Way::Http]
+            allowed(&sources, "dev:5000"),
+            [
+                Transport::Https,
+                Transport::UnverifiedHttps,
+                Transport::Http
+            ]
         );
     }
 }

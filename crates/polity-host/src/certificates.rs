@@ -1,4 +1,4 @@
-//! Whether a certificate is trusted: by the chain that a guest brings along, or by the public roots.
+//! Checks whether a certificate is trusted: by the chain that a guest sends, or by the public roots.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use serde::Serialize;
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter};
 
-/// The roots that browsers trust.
+/// The public roots, as browsers have them.
 static PUBLIC_ROOTS: LazyLock<Vec<TrustAnchor<'static>>> = LazyLock::new(|| {
     webpki_root_certs::TLS_SERVER_ROOT_CERTS
         .iter()
@@ -17,11 +17,11 @@ static PUBLIC_ROOTS: LazyLock<Vec<TrustAnchor<'static>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The answer.
+/// The response to `is_certificate_trusted`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdict {
     trusted: bool,
-    /// Why not; empty when it is.
+    /// Why the certificate is not trusted; empty if it is.
     reason: String,
 }
 
@@ -34,7 +34,7 @@ impl Verdict {
     }
 }
 
-/// Judges a certificate; an error is a question that cannot be read.
+/// Checks a certificate. An error means that the request cannot be parsed.
 pub(crate) fn is_trusted(query: &CertificateQuery, now: Timestamp) -> Result<Verdict, String> {
     let certificate = read(&query.cert)?;
     let used_at = match query.not_after.as_deref() {
@@ -54,7 +54,7 @@ pub(crate) fn is_trusted(query: &CertificateQuery, now: Timestamp) -> Result<Ver
             "Certificate is being used before its validity date",
         ));
     }
-    // Without a time to hold it against nothing has expired: the chain is judged as of the certificate's last day.
+    // Without a time nothing counts as expired: the chain is checked as of the last day of the certificate.
     let at = used_at.unwrap_or_else(|| now.min(certificate.not_after()));
     let chain = match &query.cert_chain {
         None => return Ok(against_public_roots(certificate.der(), at)),
@@ -126,7 +126,7 @@ fn verify(
     })
 }
 
-/// Guests ask about certificates for all kinds of uses, and do not say which.
+/// Accepts every extended key usage, because guests do not send which one they need.
 struct AnyUsage;
 
 impl ExtendedKeyUsageValidator for AnyUsage {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_section_12_1() {
+    fn an_untrusted_certificate_has_its_reason() {
         let (ours, theirs) = (authority("ours"), authority("theirs"));
         let certificate = leaf(&ours);
         let chain = [der(ours.certificate())];

@@ -1,4 +1,4 @@
-//! The cluster as guests see it: lists from stores that watches keep up to date, single objects, access reviews.
+//! The cluster for guests: lists from stores that watches keep up to date, single objects, and access reviews.
 
 mod kinds;
 mod objects;
@@ -17,73 +17,73 @@ use serde_json::Value;
 use self::kinds::{Kind, Kinds};
 use self::watched::Stores;
 
-/// Why the cluster did not answer a guest's question.
+/// Why a host call about the cluster failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClusterError {
-    /// There is no such kind.
+    /// The cluster does not have the kind.
     #[error("the cluster has no kind {kind} in {api_version}")]
     NoKind {
-        /// Group and version.
+        /// The API group and version.
         api_version: String,
         /// The kind.
         kind: String,
     },
-    /// The kind lives in namespaces, and none was named.
-    #[error("{kind} lives in namespaces: say in which one")]
+    /// The kind is namespaced, and the call has no namespace.
+    #[error("{kind} is namespaced: the call needs a namespace")]
     NoNamespace {
         /// The kind.
         kind: String,
     },
-    /// The kind does not live in namespaces.
-    #[error("{kind} does not live in namespaces")]
+    /// The kind is cluster-scoped, and the call has a namespace.
+    #[error("{kind} is cluster-scoped: the call must not have a namespace")]
     NotNamespaced {
         /// The kind.
         kind: String,
     },
-    /// A name that cannot be one, and could lead elsewhere.
+    /// The name is invalid: it would change the path of the request.
     #[error("{name:?} is not a name")]
     BadName {
         /// The name.
         name: String,
     },
-    /// The API server says no.
+    /// The API server refused the request.
     #[error("cannot {doing}: {message}")]
     Refused {
-        /// What was tried.
+        /// The attempted operation.
         doing: String,
-        /// The status, as HTTP knows it.
+        /// The HTTP status.
         code: u16,
-        /// The API server's words.
+        /// The message of the API server.
         message: String,
     },
-    /// The API server does not answer.
+    /// The API server cannot be reached.
     #[error("cannot {doing}: {reason}")]
     Unreachable {
-        /// What was tried.
+        /// The attempted operation.
         doing: String,
-        /// Why not.
+        /// Why the request failed.
         reason: String,
     },
-    /// More than can be kept.
+    /// The list is larger than the limit.
     #[error(
         "cannot {doing}: there is more than the {limit} bytes that lists may take; narrow it with selectors or field masks"
     )]
     TooLarge {
-        /// What was tried.
+        /// The attempted operation.
         doing: String,
-        /// How much there may be.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
-/// What watching a cluster may cost.
+/// The limits of watched lists.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterLimits {
-    /// How many lists are watched at once; the one that was not asked for the longest goes first.
+    /// How many lists are watched at once; the least recently used one is dropped first.
     pub stores: usize,
-    /// How many bytes all of them may hold.
+    /// How many bytes all lists together may take.
     pub bytes: usize,
-    /// How long a list is watched after somebody asked for it.
+    /// How long a list is watched after its last use.
     pub idle: Duration,
 }
 
@@ -97,7 +97,7 @@ impl Default for ClusterLimits {
     }
 }
 
-/// A cluster that guests may ask about. A handle: clones share kinds and lists.
+/// A cluster that guests may read. Clones share kinds and lists.
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
 
@@ -108,7 +108,7 @@ struct Inner {
 }
 
 impl Cluster {
-    /// The cluster behind this client. Nothing is asked of it before a guest does.
+    /// The cluster of this client. The first host call sends the first request.
     pub fn new(client: Client, limits: ClusterLimits, clock: Clock) -> Self {
         Self(Arc::new(Inner {
             kinds: Kinds::new(client.clone()),
@@ -117,8 +117,8 @@ impl Cluster {
         }))
     }
 
-    /// The list a guest asks for, as JSON. The first question starts a watch and waits for its first list; those
-    /// after it are answered from memory.
+    /// A list as JSON. The first call starts a watch and waits for its first list; later calls are answered from
+    /// memory.
     pub async fn list(&self, query: &ListResources) -> Result<Vec<u8>, ClusterError> {
         let kind = self.kind(&query.api_version, &query.kind).await?;
         let api = match &query.namespace {
@@ -128,7 +128,7 @@ impl Cluster {
         self.0.stores.list(query, api).await
     }
 
-    /// One object, as it is now.
+    /// The current state of one object.
     pub async fn get(&self, query: &GetResource) -> Result<Value, ClusterError> {
         let kind = self.kind(&query.api_version, &query.kind).await?;
         let api: Api<DynamicObject> = match (&query.namespace, kind.is_namespaced) {
@@ -150,7 +150,7 @@ impl Cluster {
         Ok(object)
     }
 
-    /// Whether somebody may do something.
+    /// Whether a user may do an action, by a SubjectAccessReview.
     pub async fn can_i(
         &self,
         review: &SubjectAccessReview,
@@ -185,7 +185,7 @@ impl Cluster {
         })
     }
 
-    /// How many lists are watched.
+    /// The number of watched lists.
     pub fn n_lists(&self) -> usize {
         self.0.stores.n_running()
     }
@@ -206,7 +206,7 @@ impl Cluster {
     }
 }
 
-/// A name is one segment of a path, and stays there.
+/// Checks that a name is a single segment of a path.
 fn check_name(name: &str) -> Result<(), ClusterError> {
     let is_odd = |c: char| matches!(c, '/' | '%' | '?' | '#' | '\\') || c.is_control() || c == ' ';
     if matches!(name, "" | "." | "..") || name.contains(is_odd) {
@@ -217,7 +217,7 @@ fn check_name(name: &str) -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// What went wrong, in the API server's words where it had any.
+/// The error of a request, with the message of the API server if there is one.
 fn failed(doing: String, error: &kube::Error) -> ClusterError {
     if let kube::Error::Api(status) = error {
         return ClusterError::Refused {

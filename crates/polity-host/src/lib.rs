@@ -1,12 +1,12 @@
-//! What policies stand on, on one machine: their modules, and what they can ask for.
+//! The modules of policies, and the services behind their host calls.
 //!
-//! - [`Modules`] turns references into loaded modules: fetched once, compiled once, taken up from the local store
+//! - [`Modules`] turns references into loaded modules: fetched once, compiled once, and loaded from the local store
 //!   in milliseconds the next time.
-//! - [`SharedCache`] keeps modules and their native code where all replicas of a server find them, signed.
+//! - [`SharedCache`] keeps modules and their native code, signed, on a volume that all replicas of a server share.
 //! - [`HostServices`] answers the host calls of guests: registries, names, certificates, the cluster. Lists of
 //!   objects come from stores that watches keep up to date ([`Cluster`]).
 //!
-//! The policy server and the commands share this; neither requests nor verdicts are known here.
+//! The policy server and the commands use this crate. It knows neither requests nor verdicts.
 
 mod certificates;
 mod kubernetes;

@@ -1,4 +1,4 @@
-//! From references to loaded modules: fetched once, compiled once, shared by everybody who asks.
+//! Turns references into loaded modules. Each is fetched once, compiled once, and shared by all callers.
 
 mod in_flight;
 
@@ -15,55 +15,55 @@ use polity_wasm::{CompiledCode, Engine, ExecutionMode, LoadError, Module};
 
 use self::in_flight::InFlight;
 
-/// What [`Modules::load_all`] gives.
+/// The result of [`Modules::load_all`].
 pub type LoadedModules = BTreeMap<ModuleUri, Result<Module, ModuleError>>;
 
-/// Why there is no module. Whoever asked for the same one at the same time gets the same error.
+/// Why a module could not be loaded. Concurrent callers that need the same module get the same error.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ModuleError {
-    /// It could not be had.
+    /// The module could not be fetched.
     #[error("cannot fetch {uri}")]
     Fetch {
-        /// What was asked for.
+        /// The reference of the module.
         uri: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Arc<FetchError>,
     },
-    /// It is here, and no good.
+    /// The module was fetched, and cannot be loaded.
     #[error("cannot load {uri}")]
     Load {
-        /// What was asked for.
+        /// The reference of the module.
         uri: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Arc<LoadError>,
     },
-    /// The thread that compiled it is gone: the process is about to end.
+    /// The thread that compiled it ended: the process is stopping.
     #[error("cannot load {uri}: compilation was given up")]
     GivenUp {
-        /// What was asked for.
+        /// The reference of the module.
         uri: String,
     },
 }
 
-/// Told how a module gets here; every call may be ignored.
+/// Reports the progress of loading a module.
 pub trait LoadProgress: Progress {
-    /// The module is here, and code that was made of it before is taken up.
+    /// The module is fetched, and its compiled code is loaded from the store.
     fn takes_up(&self) {}
 
-    /// The module is here, and its compilation begins.
+    /// The module is fetched, and its compilation begins.
     fn compiles(&self) {}
 }
 
 impl LoadProgress for () {}
 
-/// How a module is loaded.
+/// Options for loading a module.
 #[derive(Clone, Copy)]
 pub struct LoadOptions<'a> {
-    /// The kind of guest, said by hand instead of by the module's metadata.
+    /// The execution mode, instead of the one in the metadata of the module.
     pub mode: Option<ExecutionMode>,
-    /// Whom to tell.
+    /// Receives the progress.
     pub progress: &'a dyn LoadProgress,
 }
 
@@ -76,7 +76,7 @@ impl Default for LoadOptions<'_> {
     }
 }
 
-/// Loads modules. A handle: clones share everything.
+/// Loads modules. Clones share them.
 #[derive(Clone)]
 pub struct Modules(Arc<Inner>);
 
@@ -90,7 +90,7 @@ struct Inner {
     compiling: InFlight<Code, Result<Module, NotLoaded>>,
 }
 
-/// One piece of compiled code: the same content run as another kind of guest is another one.
+/// Identifies compiled code: the digest and the execution mode.
 type Code = (Digest, Option<&'static str>);
 
 #[derive(Debug, Clone)]
@@ -100,12 +100,12 @@ enum NotLoaded {
 }
 
 impl Modules {
-    /// Modules for this engine, got by this fetcher; compiled code is kept in the fetcher's store.
+    /// Modules for this engine, fetched by this fetcher. Compiled code is kept in the store of the fetcher.
     pub fn new(engine: Engine, fetcher: Fetcher) -> Self {
         Self::with_compiled_code(engine, fetcher, true)
     }
 
-    /// The same, without a look at compiled code of the store, and without adding to it.
+    /// The same, without reading or writing compiled code in the store.
     pub fn compiling_anew(engine: Engine, fetcher: Fetcher) -> Self {
         Self::with_compiled_code(engine, fetcher, false)
     }
@@ -127,17 +127,17 @@ impl Modules {
         &self.0.engine
     }
 
-    /// How modules are got.
+    /// The fetcher of modules.
     pub fn fetcher(&self) -> &Fetcher {
         &self.0.fetcher
     }
 
-    /// Gets a module ready to run. Asked for twice at once, it is fetched and compiled once.
+    /// Loads a module. Concurrent calls for the same one fetch and compile it once.
     pub async fn load(&self, uri: &ModuleUri) -> Result<Module, ModuleError> {
         self.load_with(uri, LoadOptions::default()).await
     }
 
-    /// [`Self::load`] with a say in how.
+    /// [`Self::load`] with options.
     pub async fn load_with(
         &self,
         uri: &ModuleUri,
@@ -163,7 +163,7 @@ impl Modules {
         })
     }
 
-    /// Gets many modules ready, so many at a time. One that cannot be had does not keep the others.
+    /// Loads many modules, `parallelism` at a time. A failure does not stop the others.
     pub async fn load_all(
         &self,
         uris: impl IntoIterator<Item = ModuleUri>,
@@ -172,7 +172,7 @@ impl Modules {
     ) -> LoadedModules {
         futures::stream::iter(uris)
             .map(|uri| {
-                // Each on a task of its own: reading and hashing a module takes a thread, too.
+                // Each in its own task, because reading and hashing a module takes a thread, too.
                 let (modules, wanted, progress) = (self.clone(), uri.clone(), progress.clone());
                 let task = tokio::spawn(async move {
                     let options = LoadOptions {
@@ -194,7 +194,7 @@ impl Modules {
             .await
     }
 
-    /// Gets the content of a module.
+    /// Fetches the content of a module.
     pub async fn fetch(
         &self,
         uri: &ModuleUri,
@@ -215,7 +215,7 @@ impl Modules {
         })
     }
 
-    /// Lets go of every module that is not among these. Compiled code in the store stays.
+    /// Drops every module that is not in `in_use`. Compiled code in the store stays.
     pub fn retain<'a>(&self, in_use: impl IntoIterator<Item = &'a Module>) {
         let digests: std::collections::BTreeSet<&str> =
             in_use.into_iter().map(Module::digest).collect();
@@ -223,7 +223,7 @@ impl Modules {
             .retain(|_, module| digests.contains(module.digest()));
     }
 
-    /// How many modules are held.
+    /// The number of modules in memory.
     pub fn n_loaded(&self) -> usize {
         self.table().len()
     }
@@ -238,7 +238,7 @@ impl Modules {
         options: LoadOptions<'_>,
     ) -> Result<Module, NotLoaded> {
         let code = (fetched.digest, options.mode.map(ExecutionMode::as_str));
-        // Whoever was first may have finished between our look at the table and this.
+        // The first caller may have finished between the lookup above and this one.
         if let Some(module) = self.table().get(&code) {
             return Ok(module.clone());
         }
@@ -247,7 +247,7 @@ impl Modules {
             module: fetched.digest,
             engine: match mode {
                 None => self.0.engine.compatibility().to_owned(),
-                // A mode given by hand skips checks: what passed without them is kept apart.
+                // A given execution mode skips checks, so such modules are stored separately.
                 Some(mode) => format!("{} as {mode}", self.0.engine.compatibility()),
             },
         };
@@ -266,7 +266,7 @@ impl Modules {
         Ok(module)
     }
 
-    /// The module from compiled code that this user made; none if there is none that fits.
+    /// The module from compiled code that this user stored; `None` if there is none for this engine.
     async fn take_up(&self, key: &CompiledKey) -> Result<Option<Module>, NotLoaded> {
         if !self.0.keeps_compiled {
             return Ok(None);
@@ -279,17 +279,17 @@ impl Modules {
             let bytes = fetcher.store.compiled(&key).unwrap_or_else(|error| {
                 tracing::warn!(
                     error = &error as &dyn Error,
-                    "compiled code cannot be read, compiling again"
+                    "cannot read compiled code, compiling again"
                 );
                 None
             })?;
-            // The store has checked the MAC over these very bytes.
+            // The store has checked the MAC of these bytes.
             match engine.load(&CompiledCode::vouched_for(bytes)) {
                 Ok(module) => Some(module),
                 Err(error) => {
                     tracing::debug!(
                         error = &error as &dyn Error,
-                        "compiled code is of no use, compiling again"
+                        "compiled code cannot be loaded, compiling again"
                     );
                     None
                 }
@@ -314,11 +314,11 @@ impl Modules {
         let module = engine.compile(wasm, mode).map_err(bad)?;
         if *keeps_compiled {
             let code = module.compiled_code().map_err(bad)?;
-            // A full disk or a read-only store costs the next start its head start, nothing more.
+            // With a full disk or a read-only store the next start compiles again, nothing worse.
             if let Err(error) = fetcher.store.keep_compiled(key, code.as_bytes()) {
                 tracing::warn!(
                     error = &error as &dyn Error,
-                    "compiled code cannot be kept, the next start compiles again"
+                    "cannot store compiled code, the next start compiles again"
                 );
             }
         }
@@ -334,7 +334,7 @@ async fn blocking<T: Send + 'static>(
         .map_err(|_| NotLoaded::GivenUp)
 }
 
-/// The module of one guest among those that were loaded, in the form [`polity_eval::Policy::prepare`] asks for it.
+/// The loaded module of one guest, in the form that [`polity_eval::Policy::prepare`] needs.
 pub fn module_of(
     loaded: &LoadedModules,
     policy: &str,

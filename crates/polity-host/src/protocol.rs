@@ -1,24 +1,24 @@
-//! Which protocol a module speaks, in its own words: what goes into its metadata when it is annotated.
+//! Asks a module for its protocol version, which goes into its metadata when it is annotated.
 
 use std::time::Duration;
 
 use polity_wasm::{Deadline, Module, NoHost, Operation, RunError};
 
-/// Saying one word takes no time.
+/// The time limit of the call, which returns a constant.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a module's protocol is not known.
+/// Why the protocol version of a module is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    /// It could not be asked.
+    /// The call failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Its answer is not a text.
+    /// The result is not valid UTF-8.
     #[error("the answer is not a text: {0}")]
     Answer(#[from] serde_json::Error),
 }
 
-/// Asks a waPC module which protocol it speaks. Blocks.
+/// Calls `protocol_version` of a waPC module. Blocks.
 pub fn protocol_version(module: &Module) -> Result<String, ProtocolError> {
     let deadline = Deadline::after(PATIENCE);
     let answer = module.run(

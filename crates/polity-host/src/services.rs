@@ -1,4 +1,4 @@
-//! Answers to the host calls of guests: what they ask for is looked up, by the deadline of their request.
+//! Answers the host calls of guests, within the deadline of their request.
 
 use std::time::Duration;
 
@@ -13,29 +13,28 @@ use tokio::runtime::Handle;
 use crate::certificates;
 use crate::kubernetes::Cluster;
 
-/// The longest that anything is waited for, also when the request itself has no limit.
+/// The longest wait, also if the request has no deadline.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What guests are given.
+/// The means of [`HostServices`].
 pub struct ServicesOptions {
-    /// The cluster they may ask about; `None`: there is none.
+    /// The cluster that guests may read, if there is one.
     pub cluster: Option<Cluster>,
-    /// How registries are reached, and with whose credentials.
+    /// The fetcher for registries, with their credentials.
     pub fetcher: Fetcher,
-    /// What waiting is done on.
+    /// The runtime that executes the requests.
     pub runtime: Handle,
-    /// What time it is.
+    /// The source of time.
     pub clock: Clock,
 }
 
-/// Everything guests can ask for, but signature checks. Answers are not remembered here: wrap it in
-/// [`polity_eval::CachedServices`].
+/// All services but signature checks. Responses are not cached here: wrap it in [`polity_eval::CachedServices`].
 ///
-/// Calls block their thread, which must not be one of the runtime's own workers.
+/// Calls block their thread, which must not be a worker of the runtime.
 pub struct HostServices(ServicesOptions);
 
 impl HostServices {
-    /// Services over these means.
+    /// Builds the services.
     pub fn new(options: ServicesOptions) -> Self {
         Self(options)
     }
@@ -119,12 +118,14 @@ impl Services for HostServices {
         self.0.runtime.block_on(async {
             tokio::time::timeout(patience, self.answer(request))
                 .await
-                .unwrap_or_else(|_| Err(format!("{} got no answer in time", request.capability())))
+                .unwrap_or_else(|_| {
+                    Err(format!("{} got no response in time", request.capability()))
+                })
         })
     }
 }
 
-/// The addresses of a host, each once, in the order the resolver gives them.
+/// The addresses of a host without duplicates, in the order of the resolver.
 async fn look_up(host: &str) -> Result<Vec<u8>, String> {
     let found = tokio::net::lookup_host((host, 0))
         .await

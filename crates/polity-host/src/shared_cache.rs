@@ -1,12 +1,12 @@
-//! The module cache that all replicas of a policy server share: modules, and native code made from them, on a volume
-//! that somebody else may write to.
+//! The module cache that all replicas of a policy server share: modules and their native code, on a volume that other
+//! processes may write to.
 //!
-//! Native code is loaded as it is, so whoever writes it runs in the server. Every file therefore has a signature
-//! beside it, made with a key that only the replicas have, and is taken only if everything fits: who signed, when it is
-//! read, what was signed, and the very bytes in memory. Everything else is as good as absent ([`AbsentReason`]), and is
-//! made again. Only a disk that fails is an error.
+//! Native code is loaded as it is, so its author can run code in the server. Every file therefore has a signature
+//! beside it, made with a key that only the replicas have. A file is used only if signer, time, statement and the
+//! bytes in memory all match. Any other file counts as absent ([`AbsentReason`]) and is made again. Only a failing
+//! disk is an error.
 //!
-//! All calls block: call them where blocking is allowed.
+//! All calls block.
 
 mod absent;
 mod collect;
@@ -30,15 +30,15 @@ pub use self::collect::{Collected, Demand, Reference};
 pub use self::disk::CacheError;
 use self::disk::{Disk, NotRead, Size};
 pub use self::facts::{CacheBuild, CacheIdentity, ModuleFacts};
-use self::layout::{Form, Place};
+use self::layout::{Form, ModuleDirectory};
 pub use self::signer::{SignerError, SignerFiles, SignerTexts};
 
-/// The largest file that is kept: far more than the code of the largest module.
+/// The largest file: far more than the code of the largest module.
 const MAX_BYTES: u64 = 1 << 30;
-/// The largest signature: a statement, a certificate and what encodes them.
+/// The largest signature: an encoded statement and certificate.
 const MAX_SIGNATURE_BYTES: u64 = 64 << 10;
 
-/// The module cache of one policy server. A handle: clones share everything.
+/// The module cache of one policy server. Clones share it.
 #[derive(Debug, Clone)]
 pub struct SharedCache(Arc<Inner>);
 
@@ -50,7 +50,7 @@ struct Inner {
     signing: ArcSwap<Signing>,
 }
 
-/// Who signs, and whose signatures count: always of the same age.
+/// The signer, and the certificates that are trusted. Both come from one read of the Secret.
 #[derive(Debug)]
 struct Signing {
     signer: BlobSigner,
@@ -58,7 +58,7 @@ struct Signing {
 }
 
 impl SharedCache {
-    /// The cache in a directory, which need not exist yet.
+    /// A cache in a directory, which is created when needed.
     pub fn new(
         root: impl Into<PathBuf>,
         identity: &CacheIdentity,
@@ -74,13 +74,13 @@ impl SharedCache {
         }))
     }
 
-    /// Signs with another certificate from now on, and accepts what goes with it and nothing else.
+    /// Replaces the signer and the trusted certificates.
     pub fn set_signer(&self, signer: SignerFiles) {
         let signing = Signing::new(&signer, &self.0.uri);
         self.0.signing.store(Arc::new(signing));
     }
 
-    /// The Wasm module.
+    /// Reads a Wasm module.
     pub fn original(
         &self,
         facts: &ModuleFacts,
@@ -89,7 +89,7 @@ impl SharedCache {
         lookup(self.read(facts, Form::Original, now))
     }
 
-    /// The native code that a build like this one made of a module, vouched for by its signature.
+    /// Reads the native code that a compatible build made of a module. Its signature is checked.
     pub fn optimized(
         &self,
         facts: &ModuleFacts,
@@ -100,7 +100,7 @@ impl SharedCache {
         lookup(read.map(CompiledCode::vouched_for))
     }
 
-    /// Keeps the Wasm module.
+    /// Writes a Wasm module.
     pub fn store_original(&self, facts: &ModuleFacts, wasm: &[u8]) -> Result<(), CacheError> {
         if Digest::of(wasm) != facts.digest {
             return Err(CacheError::OtherContent {
@@ -110,7 +110,7 @@ impl SharedCache {
         self.store(facts, Form::Original, wasm)
     }
 
-    /// Keeps native code that this build made of a module.
+    /// Writes native code that this build made of a module.
     pub fn store_optimized(
         &self,
         facts: &ModuleFacts,
@@ -120,16 +120,16 @@ impl SharedCache {
         self.store(facts, form, code.as_bytes())
     }
 
-    /// Signs every file of these modules that is still good with the present certificate, code of other builds
-    /// included. Answers how many had another signature: after a renewal they would all turn bad on one day.
+    /// Signs every valid file of these modules with the current certificate, including code of other builds. Returns
+    /// how many had another signature. Without this all of them would expire on one day after a renewal.
     pub fn sign_anew(
         &self,
         referenced: &[ModuleFacts],
         now: Timestamp,
     ) -> Result<usize, CacheError> {
-        let places: BTreeMap<Place, Digest> = referenced
+        let places: BTreeMap<ModuleDirectory, Digest> = referenced
             .iter()
-            .map(|facts| (Place::of(&facts.uri, &facts.digest), facts.digest))
+            .map(|facts| (ModuleDirectory::of(&facts.uri, &facts.digest), facts.digest))
             .collect();
         let mut n_signed = 0;
         for (place, digest) in places {
@@ -144,7 +144,7 @@ impl SharedCache {
         Ok(n_signed)
     }
 
-    /// Removes what nobody needs. Before each removal `may_go_on` is asked.
+    /// Removes unused files. Calls `may_go_on` before each removal.
     pub fn collect(
         &self,
         demand: &Demand,
@@ -156,14 +156,14 @@ impl SharedCache {
         collect::carry_out(&plan, &self.0.disk, may_go_on)
     }
 
-    /// Reads a file and checks everything. What is given out are the bytes that were checked.
+    /// Reads and checks a file. Returns exactly the bytes that were checked.
     fn read(
         &self,
         facts: &ModuleFacts,
         form: Form<'_>,
         now: Timestamp,
     ) -> Result<Vec<u8>, NotRead> {
-        let place = Place::of(&facts.uri, &facts.digest);
+        let place = ModuleDirectory::of(&facts.uri, &facts.digest);
         let signing = self.0.signing.load();
         let name = form.file_name();
         let signed = self.read_signature(&place, &name, &signing.trust, now)?;
@@ -171,7 +171,7 @@ impl SharedCache {
         self.read_signed(&place, &name, &signed)
     }
 
-    /// Whether what was signed is this form of this module, and of use here.
+    /// Checks that the statement is about this form of this module, and made by a compatible build.
     fn check_statement(
         &self,
         signed: &SignedBlob,
@@ -196,10 +196,10 @@ impl SharedCache {
         }
     }
 
-    /// The signature of a file, which says what the file is before any of it is read.
+    /// The signature of a file, which is checked before the file is read.
     fn read_signature(
         &self,
-        place: &Place,
+        place: &ModuleDirectory,
         name: &str,
         trust: &BlobTrust,
         now: Timestamp,
@@ -218,7 +218,7 @@ impl SharedCache {
 
     fn read_signed(
         &self,
-        place: &Place,
+        place: &ModuleDirectory,
         name: &str,
         signed: &SignedBlob,
     ) -> Result<Vec<u8>, NotRead> {
@@ -232,7 +232,7 @@ impl SharedCache {
     }
 
     fn store(&self, facts: &ModuleFacts, form: Form<'_>, bytes: &[u8]) -> Result<(), CacheError> {
-        let place = Place::of(&facts.uri, &facts.digest);
+        let place = ModuleDirectory::of(&facts.uri, &facts.digest);
         let name = form.file_name();
         let predicate = facts.predicate(kind(form), &self.0.build);
         let signature = self
@@ -242,16 +242,15 @@ impl SharedCache {
             .signer
             .sign(&name, bytes, &predicate)?;
         let disk = &self.0.disk;
-        // The signature first: a file without one is never seen as complete.
+        // The signature is written first, so that no reader finds a complete file without one.
         disk.write(place.segments(), &layout::signature_name(&name), &signature)?;
         disk.write(place.segments(), &name, bytes)
     }
 
-    /// Signs a file with the present certificate, if it is good and was signed with another one. What is signed about
-    /// it stays what it was.
+    /// Signs a valid file with the current certificate, if it has another signature. The statement stays the same.
     fn sign_file_anew(
         &self,
-        place: &Place,
+        place: &ModuleDirectory,
         name: &str,
         digest: &Digest,
         now: Timestamp,
@@ -295,7 +294,7 @@ fn kind(form: Form<'_>) -> BlobKind {
     }
 }
 
-/// The form that a statement speaks of.
+/// The form of the file that a statement is about.
 fn form_of(predicate: &BlobPredicate) -> Form<'_> {
     match predicate.kind {
         BlobKind::Original => Form::Original,

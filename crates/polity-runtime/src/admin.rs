@@ -5,6 +5,8 @@
 //! it there. The port stays up while the process drains: run it under a shutdown of its own that
 //! is triggered last.
 
+mod probe;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +17,7 @@ use axum::{Json, Router};
 use http::{StatusCode, header};
 use tracing::error;
 
+pub use self::probe::is_ready;
 use crate::metrics::{self, Metrics};
 
 /// What has to be ready before the process is. Clones are the same.

@@ -263,11 +263,17 @@ impl TestServer {
 
     /// Stops and starts again on the same port and, if there is one, the same directory.
     pub async fn restart(self) -> Self {
+        self.restart_after(async {}).await
+    }
+
+    /// Restarts, and completes `outage` between the stop and the start.
+    pub async fn restart_after(self, outage: impl Future<Output = ()>) -> Self {
         let builder = TestServerBuilder {
             port: self.address().port(),
             ..self.builder.clone()
         };
         self.stop().await;
+        outage.await;
         builder.start().await
     }
 }

@@ -1,4 +1,4 @@
-//! What the host keeps about one running guest, and how its end is put into words.
+//! The host's state of one running guest, and the errors of a failed run.
 
 use std::time::Instant;
 
@@ -8,16 +8,16 @@ use crate::{
     Bounds, Deadline, Host, HostCall, Limits, LogBudget, RunError, Stream, clock, memory::slice,
 };
 
-/// How much of standard error goes into an error's text.
+/// How much of standard error goes into an error message.
 const STDERR_IN_ERRORS: usize = 4 << 10;
 
-/// The state of one run, in reach of every host function.
+/// The state of one run, which every host function can access.
 pub(crate) struct Guest {
     pub(crate) host: Box<dyn Host>,
     pub(crate) bounds: Bounds,
     pub(crate) limits: Limits,
     pub(crate) meter: Meter,
-    /// The exported memory, once the instance is there.
+    /// The exported memory, set after instantiation.
     pub(crate) memory: Option<Memory>,
     pub(crate) wapc: WapcState,
     pub(crate) wasi: WasiState,
@@ -25,7 +25,7 @@ pub(crate) struct Guest {
     n_host_calls: u32,
 }
 
-/// One waPC call: what goes in, and what has come out so far.
+/// One waPC call: its request, and its result so far.
 #[derive(Default)]
 pub(crate) struct WapcState {
     pub(crate) operation: &'static str,
@@ -36,14 +36,14 @@ pub(crate) struct WapcState {
     pub(crate) host_error: Vec<u8>,
 }
 
-/// The little of an operating system that a guest sees.
+/// The WASI state of a guest.
 #[derive(Default)]
 pub(crate) struct WasiState {
     pub(crate) args: &'static [&'static str],
     pub(crate) stdin: Vec<u8>,
     /// How much of `stdin` was read.
     pub(crate) n_read: usize,
-    /// Whether standard output is the answer; else it is a log.
+    /// Whether standard output is the result; else it is logged.
     pub(crate) stdout_is_answer: bool,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -84,7 +84,7 @@ impl Guest {
         }
     }
 
-    /// Makes a host call out of eight numbers: four texts in the guest's memory.
+    /// Makes a host call from eight numbers: addresses and lengths of four texts in the guest's memory.
     pub(crate) fn host_call(
         &mut self,
         memory: &[u8],
@@ -134,14 +134,14 @@ impl Guest {
         }))
     }
 
-    /// Logs a line, as far as the budget goes.
+    /// Logs a line, within the budget.
     pub(crate) fn print(&mut self, stream: Stream, text: &str) {
         if let Some(text) = self.bounds.log.admit(text) {
             self.host.print(stream, text);
         }
     }
 
-    /// Hands what was printed to the host, at the end of the run.
+    /// Passes the remaining output to the host at the end of the run.
     pub(crate) fn flush(&mut self) {
         if !self.wasi.stdout_is_answer {
             let stdout = std::mem::take(&mut self.wasi.stdout);
@@ -158,7 +158,7 @@ impl Guest {
         }
     }
 
-    /// What the guest said before it ended: Rust guests print, AssemblyScript guests report an error.
+    /// The last output of the guest: Rust guests print, AssemblyScript guests report an error.
     fn last_words(&self) -> String {
         let printed = String::from_utf8_lossy(&self.wasi.stderr);
         let text = match printed.trim() {
@@ -168,7 +168,7 @@ impl Guest {
         text[..text.floor_char_boundary(STDERR_IN_ERRORS.min(text.len()))].to_owned()
     }
 
-    /// Says what happened to a guest whose call ended in `error`.
+    /// The error of a guest whose call ended in `error`.
     pub(crate) fn explain(&self, error: &wasmtime::Error, instances: u32) -> RunError {
         let deadline = || RunError::Deadline {
             limit: self.bounds.deadline.limit().unwrap_or_default(),
@@ -200,7 +200,7 @@ impl Guest {
                 limit: self.limits.stack,
             },
             Some(Trap::Interrupt) => deadline(),
-            // A guest that gets no memory ends itself, mostly by `unreachable`.
+            // A guest that gets no memory usually ends with `unreachable`.
             Some(_) if self.meter.memory_refused => RunError::Memory {
                 limit: self.limits.memory,
             },
@@ -216,7 +216,7 @@ impl Guest {
     }
 }
 
-/// Grants memory and table space, and remembers what it refused.
+/// Grants memory and table space, and records refusals.
 pub(crate) struct Meter {
     memory: usize,
     table_elements: usize,

@@ -1,8 +1,8 @@
-//! Whom a guest talks to while it runs.
+//! The interface between a running guest and its host.
 
 use crate::{Deadline, Limits};
 
-/// One call of a guest: which function, and what with.
+/// A host call of a guest.
 #[derive(Debug, Clone, Copy)]
 pub struct HostCall<'a> {
     /// Always `kubewarden` for the calls that exist.
@@ -15,28 +15,28 @@ pub struct HostCall<'a> {
     pub payload: &'a [u8],
 }
 
-/// Where a printed line comes from.
+/// The origin of a printed line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// `__console_log` of waPC.
     Console,
-    /// Standard output of a waPC guest; that of a WASI guest is its answer.
+    /// Standard output of a waPC guest; that of a WASI guest is its result.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
-/// What is left of an evaluation's limits when a host call is made.
+/// The remaining limits of an evaluation during a host call.
 #[derive(Debug)]
 pub struct Bounds {
-    /// When the whole evaluation must be over, this call included.
+    /// When the whole evaluation must end, including this call.
     pub deadline: Deadline,
-    /// What may still be logged.
+    /// The remaining log budget.
     pub log: LogBudget,
 }
 
-/// How much an evaluation may still log. Past it, entries are dropped: a flood of lines is a fault of
-/// the guest, but no reason to refuse a request.
+/// How much an evaluation may still log. Further entries are dropped: a flood of lines is no reason to refuse a
+/// request.
 #[derive(Debug, Clone)]
 pub struct LogBudget {
     entry: usize,
@@ -54,14 +54,14 @@ impl LogBudget {
         }
     }
 
-    /// The part of `text` that may be logged: all of it, its beginning, or nothing.
+    /// The part of `text` that may be logged: all of it, its start, or nothing.
     pub fn admit<'a>(&mut self, text: &'a str) -> Option<&'a str> {
         if self.left == 0 {
             self.n_dropped += 1;
             return None;
         }
         let end = text.floor_char_boundary(text.len().min(self.entry).min(self.left));
-        // An entry costs more than its text: a flood of empty lines is a flood.
+        // An entry costs more than its text, so that empty lines count too.
         self.left = self.left.saturating_sub(end.max(64));
         Some(&text[..end])
     }
@@ -72,20 +72,19 @@ impl LogBudget {
     }
 }
 
-/// The host side of one evaluation.
+/// The host of one evaluation.
 pub trait Host: Send {
-    /// Answers one call; an `Err` goes to the guest as the call's error text.
+    /// Answers a host call. The guest gets an `Err` as the error message of the call.
     fn call(&mut self, call: HostCall<'_>, bounds: &mut Bounds) -> Result<Vec<u8>, String>;
 
-    /// Takes a line that the guest printed, already within its log budget.
+    /// Receives a line that the guest printed, within its log budget.
     fn print(&mut self, stream: Stream, text: &str);
 
-    /// The guest did not end within some milliseconds and goes on running. Called on its thread, less and less often
-    /// the longer it takes.
+    /// Called on the thread of a guest that has been running for some milliseconds, then in growing intervals.
     fn still_running(&mut self) {}
 }
 
-/// A host that grants nothing and ignores what is printed.
+/// A host that refuses every call and ignores output.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoHost;
 

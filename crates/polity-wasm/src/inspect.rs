@@ -1,4 +1,4 @@
-//! What can be told about a module without compiling it, and whether it has an acceptable shape.
+//! Inspects a module without compiling it, and checks that it can be run.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -9,28 +9,28 @@ use crate::{
     command, wapc, wasi,
 };
 
-/// More tables than any compiler makes; each costs room in every instance slot.
+/// The most tables of a module: each takes memory in every instance slot.
 pub(crate) const MAX_TABLES: u32 = 4;
 /// Beyond this, instances no longer fit their slots.
 const MAX_GLOBALS: u64 = 10_000;
 const MAX_FUNCTIONS: u64 = 200_000;
 
-/// What a module file says about itself.
+/// The facts about a module file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
     /// SHA-256 of the file, in hexadecimal.
     pub digest: String,
     /// The file's size in bytes.
     pub size: usize,
-    /// Its metadata, if it has any.
+    /// The policy metadata, if the module has any.
     pub metadata: Option<Metadata>,
-    /// What it imports: module and name, in order.
+    /// The imports, as module and name, in order.
     pub imports: Vec<(String, String)>,
-    /// The names of what it exports, in order.
+    /// The names of the exports, in order.
     pub exports: Vec<String>,
-    /// Functions it defines.
+    /// The number of functions that it defines.
     pub n_functions: u64,
-    /// Bytes of memory it begins with.
+    /// The initial size of its memory in bytes.
     pub initial_memory: u64,
     n_memories: u64,
     n_tables: u64,
@@ -38,8 +38,8 @@ pub struct Inspection {
     n_globals: u64,
 }
 
-/// Reads what a module says about itself. Costs no more than reading the file; function bodies are
-/// skipped, so a module that passes may still be refused by the compiler.
+/// Inspects a module. It takes no longer than reading the file: function bodies are skipped, so the compiler may
+/// still refuse the module.
 pub fn inspect(wasm: &[u8], limits: &Limits) -> Result<Inspection, LoadError> {
     if wasm.len() > limits.module_size {
         return Err(LoadError::TooLarge {
@@ -116,12 +116,12 @@ impl Inspection {
         Ok(())
     }
 
-    /// Whether it exports something of that name.
+    /// Whether it has an export of that name.
     pub fn has_export(&self, name: &str) -> bool {
         self.exports.iter().any(|export| export == name)
     }
 
-    /// Which kind of guest it is: what its metadata says, or what its exports give away.
+    /// The execution mode in its metadata, or the one that its exports suggest.
     pub fn execution_mode(&self) -> ExecutionMode {
         match &self.metadata {
             Some(metadata) => metadata.execution_mode,
@@ -130,8 +130,8 @@ impl Inspection {
         }
     }
 
-    /// Whether we can run it, and as which kind of guest. A mode given by hand replaces what the
-    /// metadata says, and then nothing is asked about the protocol's version.
+    /// Checks that the module can be run, and returns its execution mode. A given mode replaces that of the metadata,
+    /// and then the protocol version is not checked.
     pub(crate) fn check(
         &self,
         by_hand: Option<ExecutionMode>,

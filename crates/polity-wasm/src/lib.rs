@@ -1,9 +1,9 @@
 //! Loads policy modules and runs one request at a time in them, under limits.
 //!
-//! - [`Engine`] compiles a module, or takes up code compiled before, and links it once.
-//! - [`Module::run`] makes a fresh instance, hands it one request, takes its answer and throws the
-//!   instance away. Nothing survives from one request to the next.
-//! - [`Host`] is whom a guest talks to: the calls it makes and the lines it prints.
+//! - [`Engine`] compiles a module, or loads code that was compiled before, and links it once.
+//! - [`Module::run`] creates an instance, passes it one request, takes its result and drops the
+//!   instance. Nothing survives from one request to the next.
+//! - [`Host`] is the host side of a guest: it gets its host calls and its output.
 //!
 //! Two kinds of guests are known: waPC functions and WASI commands. Whatever a guest does, the caller
 //! gets a [`RunError`] that says what happened; no guest ends the process, outlives its [`Deadline`]

@@ -1,9 +1,9 @@
-//! How much of everything a guest may take.
+//! The resource limits of guests.
 
 /// Limits of every evaluation besides time, the same for all modules of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// A module's file in bytes.
+    /// The size of a module file in bytes.
     pub module_size: usize,
     /// Linear memory of one instance in bytes; growing beyond fails in the guest.
     pub memory: usize,
@@ -11,11 +11,11 @@ pub struct Limits {
     pub table_elements: usize,
     /// Native stack of the guest in bytes. The thread needs half a megabyte more than this.
     pub stack: usize,
-    /// The guest's answer in bytes.
+    /// The result of the guest in bytes.
     pub output: usize,
-    /// Payload and answer of one host call in bytes.
+    /// The payload and the response of one host call in bytes.
     pub host_payload: usize,
-    /// Host calls of one evaluation, log entries among them.
+    /// The number of host calls of one evaluation, including log entries.
     pub host_calls: u32,
     /// One log entry in bytes; more is cut off.
     pub log_entry: usize,

@@ -1,4 +1,4 @@
-//! A guest's memory, as host functions see it: every address is checked, none is trusted.
+//! Checked access to the memory of a guest from host functions. No address is trusted.
 
 use wasmtime::Caller;
 

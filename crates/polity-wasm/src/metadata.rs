@@ -1,4 +1,4 @@
-//! What a module says about itself: the custom section `io.kubewarden.metadata`.
+//! The metadata of a policy module: the custom section `io.kubewarden.metadata`.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,47 +12,47 @@ pub const SECTION: &str = "io.kubewarden.metadata";
 #[error("custom section {SECTION}: {0}")]
 pub struct MetadataError(#[from] serde_json::Error);
 
-/// A policy's description of itself.
+/// The metadata of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
     /// The waPC protocol; other guests have none.
     #[serde(default)]
     pub protocol_version: Option<ProtocolVersion>,
-    /// What the policy wants to see.
+    /// The requests that the policy evaluates.
     pub rules: Vec<Rule>,
     /// Title, author, source and the like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Whether it changes objects.
+    /// Whether the policy mutates objects.
     pub mutating: bool,
-    /// Whether it makes sense to run it over existing objects.
+    /// Whether the policy is useful for an audit of existing objects.
     #[serde(default = "yes")]
     pub background_audit: bool,
-    /// Which kind of guest it is.
+    /// The execution mode of the guest.
     #[serde(default)]
     pub execution_mode: ExecutionMode,
-    /// What kind of request it judges.
+    /// The kind of request that the policy evaluates.
     #[serde(default)]
     pub policy_type: PolicyType,
-    /// The kinds it asks to read; the grant is in the manifest.
+    /// The kinds that the policy asks to read; the manifest of the policy grants them.
     #[serde(default)]
     pub context_aware_resources: Vec<ResourceKind>,
-    /// The host capabilities it asks for.
+    /// The host capabilities that the policy asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_capabilities: Option<Vec<String>>,
-    /// The oldest server it works with.
+    /// The minimum server version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_kubewarden_version: Option<semver::Version>,
 }
 
-/// The waPC protocol a module speaks.
+/// The version of the waPC protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProtocolVersion {
-    /// The only one there is.
+    /// The current version.
     #[serde(rename = "v1")]
     V1,
-    /// Written by tools that could not tell.
+    /// Unknown to the tool that wrote the metadata.
     Unknown,
 }
 
@@ -80,7 +80,7 @@ pub struct ResourceKind {
     pub kind: String,
 }
 
-/// The kinds of guests.
+/// The execution modes of guests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExecutionMode {
     /// Functions called by the waPC protocol.
@@ -101,14 +101,14 @@ pub enum ExecutionMode {
     Ferricel,
 }
 
-/// What kind of request a policy judges.
+/// The kind of request that a policy evaluates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyType {
     /// Admission requests.
     #[default]
     Kubernetes,
-    /// Any JSON.
+    /// Any JSON document.
     Raw,
 }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_of_section_10() {
+    fn missing_metadata_has_defaults() {
         let metadata = Metadata::parse(br#"{"rules":[],"mutating":false}"#).unwrap();
         assert_eq!(metadata.protocol_version, None);
         assert!(metadata.background_audit);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_section_10() {
+    fn every_field_of_the_metadata_is_read() {
         let text = br#"{"protocolVersion":"v1","rules":[{"apiGroups":[""],"apiVersions":["v1"],
             "resources":["pods"],"operations":["CREATE","*"]}],"annotations":{"a":"b"},"mutating":true,
             "backgroundAudit":false,"executionMode":"wasi","policyType":"raw",

@@ -12,18 +12,18 @@ use crate::{
     wapc,
 };
 
-/// What a policy can be asked to do.
+/// The operations of a policy module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Judge a request.
+    /// Evaluates a request.
     Validate,
-    /// Check settings.
+    /// Validates settings.
     ValidateSettings,
-    /// Say which protocol it speaks; waPC only.
+    /// Returns the protocol version; waPC only.
     ProtocolVersion,
 }
 
-/// A policy module. A handle: clones share the code.
+/// A policy module. Clones share the code.
 #[derive(Clone)]
 pub struct Module(Arc<Loaded>);
 
@@ -43,7 +43,7 @@ enum Entry {
 impl Engine {
     /// Checks and compiles a module. This takes a second or two for large ones.
     ///
-    /// A `mode` given by hand replaces what the module's metadata says.
+    /// A given `mode` replaces that of the metadata.
     pub fn compile(&self, wasm: &[u8], mode: Option<ExecutionMode>) -> Result<Module, LoadError> {
         let inspection = inspect::inspect(wasm, self.limits())?;
         let kind = inspection.check(mode, self.limits())?;
@@ -51,7 +51,7 @@ impl Engine {
         self.link(inspection, kind, module)
     }
 
-    /// Takes up code that was compiled before, in milliseconds.
+    /// Loads code that was compiled before, in milliseconds.
     pub fn load(&self, code: &CompiledCode) -> Result<Module, LoadError> {
         let (inspection, kind, module) = code.open(self)?;
         self.link(inspection, kind, module)
@@ -82,8 +82,8 @@ impl Engine {
 }
 
 impl Module {
-    /// Makes a fresh instance, hands it one request and returns its answer. Blocks until the guest is
-    /// done, at the latest a moment after the deadline.
+    /// Creates an instance, passes it one request and returns its result. Blocks until the guest ends, at the latest
+    /// a moment after the deadline.
     pub fn run(
         &self,
         operation: Operation,
@@ -117,12 +117,12 @@ impl Module {
         outcome
     }
 
-    /// What the module's file says about itself.
+    /// The facts about the module file.
     pub fn inspection(&self) -> &Inspection {
         &self.0.inspection
     }
 
-    /// What the module's metadata says, if it has any.
+    /// The policy metadata, if the module has any.
     pub fn metadata(&self) -> Option<&Metadata> {
         self.0.inspection.metadata.as_ref()
     }
@@ -132,17 +132,17 @@ impl Module {
         &self.0.inspection.digest
     }
 
-    /// Which kind of guest it is run as.
+    /// The execution mode.
     pub fn execution_mode(&self) -> ExecutionMode {
         self.kind().mode()
     }
 
-    /// The limits it runs under.
+    /// The limits of its runs.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
-    /// The compiled code, to be kept and [loaded](Engine::load) later.
+    /// The compiled code, to be stored and [loaded](Engine::load) later.
     pub fn compiled_code(&self) -> Result<CompiledCode, LoadError> {
         CompiledCode::of(
             &self.0.inspection,

@@ -1,13 +1,13 @@
-//! Compiled code as bytes that can be kept, and taken up again. The only unsafe line of Polity is here.
+//! Compiled code as bytes that can be stored and loaded again. The only unsafe line of Polity is here.
 //!
-//! The bytes are a header line of JSON with what was inspected, then the Wasm runtime's own format. A
-//! key only the user can read must have signed them where they are kept: they are native code.
+//! The bytes are a JSON header line with the inspection, then the format of the Wasm runtime. They are native code,
+//! so stored bytes must be signed with a key that only the user can read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Engine, Inspection, LoadError, inspect::Kind};
 
-/// Compiled code that somebody vouches for.
+/// Compiled code whose caller vouches for its origin.
 #[derive(Clone)]
 pub struct CompiledCode(Vec<u8>);
 
@@ -19,16 +19,15 @@ struct Header {
 }
 
 impl CompiledCode {
-    /// Takes bytes that were stored.
+    /// Compiled code from stored bytes.
     ///
-    /// Whoever calls this states that these very bytes came out of [`as_bytes`](Self::as_bytes) and
-    /// were not changed since, having checked a MAC or a signature over them *after* reading them into
-    /// memory. Code that somebody else wrote would run with all our rights.
+    /// The caller guarantees that exactly these bytes came from [`as_bytes`](Self::as_bytes), by checking a MAC or a
+    /// signature over them *after* reading them into memory. Other code would run with all rights of this process.
     pub fn vouched_for(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// What to store.
+    /// The bytes to store.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -73,7 +72,7 @@ impl CompiledCode {
                 "made by another version or with other settings",
             ));
         }
-        // What was allowed then may be more than what is allowed now.
+        // The limits at compile time may have been larger than the current ones.
         header
             .inspection
             .check(Some(header.kind.mode()), engine.limits())?;

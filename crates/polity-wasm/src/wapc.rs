@@ -1,4 +1,4 @@
-//! waPC guests: functions that fetch their request from the host and hand their answer back.
+//! waPC guests: functions that read their request from the host and pass back their result.
 
 use wasmtime::{Caller, InstancePre, Linker, ModuleExport, Store};
 
@@ -24,14 +24,14 @@ const FUNCTIONS: [&str; 9] = [
     "__console_log",
 ];
 
-/// Called in this order after instantiation, those that are there.
+/// The start functions, called in this order after instantiation if they exist.
 const STARTS: [&str; 3] = ["_initialize", "_start", "wapc_init"];
 
 pub(crate) fn is_known(module: &str, name: &str) -> bool {
     module == MODULE && FUNCTIONS.contains(&name)
 }
 
-/// Where a module's entry points are.
+/// The entry points of a module.
 pub(crate) struct Entry {
     memory: ModuleExport,
     call: ModuleExport,
@@ -75,7 +75,7 @@ pub(crate) fn run(
     for start in &entry.starts {
         let start = function(store, start)?.typed::<(), ()>(&mut *store)?;
         match start.call(&mut *store, ()) {
-            // A command that is done with its `main` says so; its exports can still be called.
+            // A command exits after its `main`; its exports can still be called.
             Err(error) if matches!(error.downcast_ref(), Some(Stop::Exit(0))) => {}
             result => result?,
         }
@@ -138,7 +138,7 @@ fn guest_response(mut caller: Caller<'_, Guest>, ptr: i32, len: i32) -> wasmtime
 fn guest_error(mut caller: Caller<'_, Guest>, ptr: i32, len: i32) -> wasmtime::Result<()> {
     let (memory, guest) = memory::split(&mut caller, "__guest_error")?;
     let bytes = memory::slice(memory, ptr, len).ok_or(Stop::BadPointer("__guest_error"))?;
-    // An error is a sentence, not an answer: a log entry's length is plenty.
+    // An error is a short message, so the limit of a log entry is enough.
     let bytes = &bytes[..bytes.len().min(guest.limits.log_entry)];
     guest.wapc.error = Some(String::from_utf8_lossy(bytes).into_owned());
     Ok(())

@@ -1,9 +1,8 @@
 //! WASI preview 1 for guests that get nothing but clocks, random bytes and three streams.
 //!
-//! There are no files, no directories, no environment and no sockets, so most of the interface has one
-//! fixed answer. What is left is small enough to be our own: it neither needs an async runtime nor a
-//! context that costs more to make than a small guest takes to run, and what a guest prints, reads and
-//! waits for is bounded here.
+//! There are no files, no directories, no environment and no sockets, so most functions return a constant. The rest
+//! is small enough to be implemented here: it needs no async runtime, no context that costs more than a small guest,
+//! and it bounds what a guest prints, reads and waits for.
 
 use std::time::Duration;
 
@@ -28,16 +27,16 @@ mod errno {
     pub(super) const SPIPE: i32 = 70;
 }
 
-/// More buffers in one call than any guest uses; each costs a look at memory.
+/// The most buffers in one call: each costs a memory access.
 const MAX_BUFFERS: i32 = 1024;
 
-/// How long a guest sleeps before its host hears of it.
+/// How long a guest sleeps before its host is notified.
 const FIRST_SLEEP: Duration = Duration::from_millis(5);
 
-/// How many random bytes are made between two looks at the clock.
+/// How many random bytes are generated between two checks of the deadline.
 const RANDOM_CHUNK: usize = 64 << 10;
 
-/// What has one answer, whatever is asked: name, parameters (`i` or `I` for 32 or 64 bits), answer.
+/// The functions with a constant result: name, parameters (`i` or `I` for 32 or 64 bits), result.
 const FIXED: [(&str, &str, i32); 30] = [
     ("fd_advise", "iIIi", errno::BADF),
     ("fd_allocate", "iII", errno::BADF),
@@ -71,7 +70,7 @@ const FIXED: [(&str, &str, i32); 30] = [
     ("sock_shutdown", "ii", errno::BADF),
 ];
 
-/// What is done below.
+/// The functions that are implemented below.
 const DONE: [&str; 16] = [
     "args_get",
     "args_sizes_get",
@@ -156,7 +155,7 @@ fn on_stream(fd: i32) -> i32 {
     }
 }
 
-/// An address outside memory is the guest's mistake: it hears so.
+/// An address outside memory is an error of the guest, which gets an error number.
 fn or_fault(outcome: Option<()>) -> i32 {
     match outcome {
         Some(()) => errno::SUCCESS,
@@ -331,7 +330,7 @@ fn fd_write(
         if limit.is_none() && bytes.len() > room {
             return Err(Stop::Output.into());
         }
-        // What is too much for a log is swallowed: the guest need not know.
+        // Output beyond the log budget is dropped; the guest gets no error.
         stream.extend_from_slice(&bytes[..bytes.len().min(room)]);
         n_written = n_written.saturating_add(bytes.len() as u32);
     }
@@ -389,7 +388,7 @@ fn poll_oneoff(
     )))
 }
 
-/// Sleeps in longer and longer steps, between which the host hears of it.
+/// Sleeps in growing steps, and notifies the host between them.
 fn sleep(host: &mut dyn Host, mut left: Duration) {
     let mut step = FIRST_SLEEP;
     while left > step {
@@ -401,7 +400,7 @@ fn sleep(host: &mut dyn Host, mut left: Duration) {
     std::thread::sleep(left);
 }
 
-/// One thing that a guest waits for.
+/// A subscription of `poll_oneoff`.
 struct Subscription {
     userdata: u64,
     tag: u8,
@@ -409,7 +408,7 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// Reads the one that begins `offset` bytes after `list`.
+    /// Reads the subscription at `offset` bytes after `list`.
     fn read(memory: &[u8], list: i32, offset: u32, elapsed: u64) -> Option<Self> {
         const CLOCK: u8 = 0;
         const ABSOLUTE: u32 = 1;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use polity_admission::{
-    ClusterChoice, EngineOptions, FairLimits, GuestLimits, Managed, ManagedOptions, ModuleOptions,
-    Standalone, StandaloneOptions, WebhookLimits, runtime_threads,
+    ClusterChoice, EngineOptions, FairLimits, GuestLimits, ManagedOptions, ModuleOptions,
+    RequestLimits, RunningServer, ServerOptions, StandaloneOptions, runtime_threads,
 };
 use polity_cli::exit::Exit;
 use polity_runtime::args::{ByteSize, ClientArgs, HumanDuration, TlsArgs};
@@ -239,19 +239,17 @@ impl ServerArgs {
             tracing::warn!("nothing limits the time of evaluations: timeout protection is off");
         }
         let shutdown = Shutdown::on_signals()?;
-        // Told to stop while it still starts, it has nothing to finish.
-        if self.is_managed() {
-            let options = self.managed(workers, metrics).await?;
-            let Some(started) = shutdown.run_until(Managed::start(options)).await else {
-                return Ok(Exit::Fine);
-            };
-            started?.run_until(shutdown).await?;
-        } else {
-            let options = self.options(workers, metrics);
-            let Some(started) = shutdown.run_until(Standalone::start(options)).await else {
-                return Ok(Exit::Fine);
-            };
-            started?.run_until(shutdown).await?;
+        let start = async {
+            match self.is_managed() {
+                true => Ok(self.managed(workers, metrics).await?.start().await?),
+                false => Ok(self.standalone(workers, metrics).start().await?),
+            }
+        };
+        // A signal during the start leaves nothing to finish.
+        let started: Option<anyhow::Result<RunningServer>> =
+            shutdown.run_until(Box::pin(start)).await;
+        if let Some(server) = started {
+            server?.run_until(shutdown).await?;
         }
         Ok(Exit::Fine)
     }
@@ -316,44 +314,33 @@ impl ServerArgs {
     }
 
     async fn managed(self, workers: usize, metrics: Metrics) -> anyhow::Result<ManagedOptions> {
-        let Self {
-            command: _,
-            listen,
-            tls,
-            policies,
-            cluster,
-            modules,
-            limits,
-            daemon: _,
-            client,
-            telemetry: _,
-            refused: _,
-        } = self;
-        let (webhook, readiness) = (listen.webhook(), listen.readiness());
-        let client = client::connect(&client)
+        let client = client::connect(&self.client)
             .await
             .context("connecting to the cluster")?;
         Ok(ManagedOptions {
-            server_config: cluster.server_config(&policies.policies),
-            cache: cluster.cache(),
-            identity: cluster.identity(),
+            server_config: self.cluster.server_config(&self.policies.policies),
+            cache: self.cluster.cache(),
+            identity: self.cluster.identity(),
             client,
-            listen: webhook,
-            readiness_listen: readiness,
-            tls: tls.files(),
-            engine: limits.engine(workers, modules.max_module_size),
-            modules: modules.options(),
-            policy_timeout: limits.policy_timeout(),
-            always_accept_namespace: policies.always_accept_admission_reviews_on_namespace,
-            limits: limits.webhook(workers),
-            shutdown_delay: listen.shutdown_delay.0,
             lease: LeaseTiming::default(),
-            metrics,
-            clock: Clock::system(),
+            server: self.server(workers, metrics),
         })
     }
 
-    fn options(self, workers: usize, metrics: Metrics) -> StandaloneOptions {
+    fn standalone(self, workers: usize, metrics: Metrics) -> StandaloneOptions {
+        StandaloneOptions {
+            policies: self.policies.policies.clone(),
+            cluster: ClusterChoice {
+                client: self.client.clone(),
+                may_be_missing: self.policies.ignore_kubernetes_connection_failure,
+            },
+            continue_on_errors: self.policies.continue_on_errors,
+            server: self.server(workers, metrics),
+        }
+    }
+
+    /// The options of both kinds of server.
+    fn server(self, workers: usize, metrics: Metrics) -> ServerOptions {
         let Self {
             command: _,
             listen,
@@ -363,34 +350,19 @@ impl ServerArgs {
             modules,
             limits,
             daemon: _,
-            client,
+            client: _,
             telemetry: _,
             refused: _,
         } = self;
-        let (webhook, readiness) = (listen.webhook(), listen.readiness());
-        let PolicyArgs {
-            // It was chosen.
-            standalone: _,
-            policies,
-            always_accept_admission_reviews_on_namespace,
-            ignore_kubernetes_connection_failure,
-            continue_on_errors,
-        } = policies;
-        StandaloneOptions {
-            policies,
-            listen: webhook,
-            readiness_listen: readiness,
+        ServerOptions {
+            listen: listen.requests(),
+            readiness_listen: listen.readiness(),
             tls: tls.files(),
             engine: limits.engine(workers, modules.max_module_size),
             modules: modules.options(),
-            cluster: ClusterChoice {
-                client,
-                may_be_missing: ignore_kubernetes_connection_failure,
-            },
             policy_timeout: limits.policy_timeout(),
-            always_accept_namespace: always_accept_admission_reviews_on_namespace,
-            limits: limits.webhook(workers),
-            continue_on_errors,
+            always_accept_namespace: policies.always_accept_admission_reviews_on_namespace,
+            limits: limits.requests(workers),
             shutdown_delay: listen.shutdown_delay.0,
             metrics,
             clock: Clock::system(),
@@ -399,7 +371,7 @@ impl ServerArgs {
 }
 
 impl ListenArgs {
-    fn webhook(&self) -> SocketAddr {
+    fn requests(&self) -> SocketAddr {
         SocketAddr::new(self.addr, self.port)
     }
 
@@ -460,8 +432,8 @@ impl LimitArgs {
         }
     }
 
-    fn webhook(&self, workers: usize) -> WebhookLimits {
-        WebhookLimits {
+    fn requests(&self, workers: usize) -> RequestLimits {
+        RequestLimits {
             body: self.max_body_size.0,
             bodies: self.max_bodies_size.0,
             queue: FairLimits {

@@ -9,8 +9,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use polity_admission::{
-    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, Standalone, StandaloneOptions,
-    WebhookLimits, runtime_threads,
+    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, RequestLimits, ServerOptions,
+    StandaloneOptions, runtime_threads,
 };
 use polity_runtime::args::{ClientArgs, LogArgs};
 use polity_runtime::metrics::Metrics;
@@ -30,9 +30,7 @@ pub(crate) fn serve(folder: &Path, log_level: &str) {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     runtime(runtime_threads(workers)).block_on(async {
         let _logging = logs.init("bench").expect("logs");
-        let server = Standalone::start(options(folder, workers))
-            .await
-            .expect("a start");
+        let server = options(folder, workers).start().await.expect("a start");
         let shutdown = Shutdown::on_signals().expect("signals");
         server.run_until(shutdown).await.expect("an end");
     });
@@ -85,35 +83,37 @@ fn options(folder: &Path, workers: usize) -> StandaloneOptions {
             .expect("an address")
     };
     StandaloneOptions {
-        policies: folder.join("policies.yml"),
-        listen: address("port"),
-        readiness_listen: address("readiness"),
-        tls: tls(folder),
-        engine: EngineOptions::default(),
-        modules: ModuleOptions {
-            store: folder.join("store"),
-            ..ModuleOptions::default()
+        server: ServerOptions {
+            listen: address("port"),
+            readiness_listen: address("readiness"),
+            tls: tls(folder),
+            engine: EngineOptions::default(),
+            modules: ModuleOptions {
+                store: folder.join("store"),
+                ..ModuleOptions::default()
+            },
+            policy_timeout: Some(Duration::from_secs(2)),
+            always_accept_namespace: None,
+            limits: RequestLimits {
+                body: 8 << 20,
+                bodies: 256 << 20,
+                queue: FairLimits {
+                    places: workers,
+                    waiting: 1024,
+                    waiting_per_policy: 256,
+                    slow_after: Duration::from_millis(100),
+                },
+                time: Some(Duration::from_secs(30)),
+            },
+            shutdown_delay: Duration::ZERO,
+            metrics: Metrics::new().expect("metrics"),
+            clock: Clock::system(),
         },
+        policies: folder.join("policies.yml"),
         cluster: ClusterChoice {
             client: ClientArgs::default(),
             may_be_missing: true,
         },
-        policy_timeout: Some(Duration::from_secs(2)),
-        always_accept_namespace: None,
-        limits: WebhookLimits {
-            body: 8 << 20,
-            bodies: 256 << 20,
-            queue: FairLimits {
-                places: workers,
-                waiting: 1024,
-                waiting_per_policy: 256,
-                slow_after: Duration::from_millis(100),
-            },
-            time: Some(Duration::from_secs(30)),
-        },
         continue_on_errors: false,
-        shutdown_delay: Duration::ZERO,
-        metrics: Metrics::new().expect("metrics"),
-        clock: Clock::system(),
     }
 }

@@ -1,7 +1,6 @@
 //! The servers under measurement, each a process with a folder of its own.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use peers::Tool;
 use polity_pki::{Authority, ServerNames};
-use polity_runtime::Clock;
+use polity_runtime::{Clock, admin};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
@@ -161,7 +160,7 @@ impl Running {
         let mut child = command.spawn().expect("the server starts");
         let is_up = || match is_echo {
             true => TcpStream::connect(address).is_ok(),
-            false => is_ready(readiness).unwrap_or(false),
+            false => admin::is_ready(readiness, "/readiness"),
         };
         while !is_up() {
             let ended = child.try_wait().expect("our child");
@@ -228,12 +227,4 @@ fn command(scene: &Scene, kind: Kind, address: SocketAddr, readiness: SocketAddr
             command
         }
     }
-}
-
-fn is_ready(readiness: SocketAddr) -> std::io::Result<bool> {
-    let mut stream = TcpStream::connect(readiness)?;
-    stream.write_all(b"GET /readiness HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-    let mut head = [0; 12];
-    stream.read_exact(&mut head)?;
-    Ok(&head == b"HTTP/1.1 200")
 }

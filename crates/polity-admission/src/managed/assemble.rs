@@ -1,23 +1,15 @@
-//! Puts a server together: ports first, then what follows the cluster.
+//! Starts a server in a cluster: ports first, then the tasks that follow the cluster.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use kube::{Api, Client};
-use polity_eval::{CachedServices, Engine, Environment};
-use polity_fetch::{Digest, Fetcher};
-use polity_host::{
-    CacheBuild, CacheIdentity, Cluster, ClusterLimits, HostServices, ServicesOptions,
-};
-use polity_runtime::admin::{self, Part, Readiness};
+use polity_eval::Engine;
+use polity_fetch::Digest;
+use polity_host::{CacheBuild, CacheIdentity, Cluster, ClusterLimits};
 use polity_runtime::changes::ReloadTiming;
 use polity_runtime::lease::{Election, Elector};
-use polity_runtime::metrics::Metrics;
 use polity_runtime::retry::random;
-use polity_runtime::serve::{Limits, Server};
-use polity_runtime::tls::TlsFiles;
 use polity_runtime::{Clock, Shutdown, Tasks, VERSION, parent};
 use tracing::info;
 
@@ -34,63 +26,21 @@ use crate::managed::replica::{Replica, ReplicaParts};
 use crate::managed::revision::store::Store;
 use crate::managed::status::Build;
 use crate::managed::status::writer::Writer;
-use crate::managed::{Managed, ManagedError, ManagedOptions, ReplicaIdentity};
-use crate::metrics::ServerMetrics;
-use crate::process::{
-    DRAIN, ModuleOptions, OffTheWorker, beyond_this_machine, follow_certificate, probe, run_server,
-};
-use crate::table::PolicyTable;
-use crate::webhook::{Webhook, WebhookOptions};
+use crate::managed::{ManagedError, ManagedOptions, ReplicaIdentity};
+use crate::server::{ModuleOptions, OpenServer, RunningServer, TaskGroups};
 
-/// The tasks of a server, by when they end.
-#[derive(Debug, Clone)]
-pub(super) struct Groups {
-    /// What follows the cluster: ends first.
-    pub(super) control: Tasks,
-    pub(super) serving: Tasks,
-    /// What tells whether we are ready: ends last.
-    pub(super) admin: Tasks,
-}
-
-impl Groups {
-    pub(super) fn new() -> Self {
-        let tasks = || Tasks::new(Shutdown::new());
-        Self {
-            control: tasks(),
-            serving: tasks(),
-            admin: tasks(),
-        }
-    }
-
-    pub(super) fn stop(&self) {
-        for tasks in [&self.control, &self.serving, &self.admin] {
-            tasks.shutdown().trigger();
-        }
-    }
-}
-
-/// Starts everything.
+/// Opens the ports, then starts the tasks that follow the cluster.
 pub(super) async fn start(
     options: ManagedOptions,
-    groups: Groups,
-) -> Result<Managed, ManagedError> {
+    tasks: TaskGroups,
+) -> Result<RunningServer, ManagedError> {
     let ManagedOptions {
+        server,
         identity,
         client,
-        listen,
-        readiness_listen,
-        tls,
-        engine,
-        modules,
         cache,
         server_config,
-        policy_timeout,
-        always_accept_namespace,
-        limits,
-        shutdown_delay,
         lease,
-        metrics,
-        clock,
     } = options;
     let replica = identity.ordinal().ok_or_else(|| ManagedError::NoOrdinal {
         pod: identity.pod_name.clone(),
@@ -98,48 +48,28 @@ pub(super) async fn start(
     let holder = format!("{}_{}", identity.pod_name, identity.pod_uid);
     let elector = Elector::new(holder, lease)?;
     let sandbox = Sandbox::new(&identity, &parent::identity());
-    let markers = Markers::read(modules.store.join("polity-loading"), &sandbox).await;
-    let compiling = modules.store.join("polity-compiling");
+    let markers = Markers::read(server.modules.store.join("polity-loading"), &sandbox).await;
+    let compiling = server.modules.store.join("polity-compiling");
     let attempts = Arc::new(Attempts::read(compiling, sandbox, random().to_bits()));
-    let build = build(&modules).await;
-    let fetcher = modules.fetcher(engine.limits.module_size)?;
-    let engine = Engine::new(&engine)?;
-    let server_metrics = ServerMetrics::new(&metrics.meter("kubewarden"));
+    let build = build(&server.modules).await;
 
-    let server = open(listen, tls, &groups, &clock).await?;
-    let address = server.address();
-    let (readiness, policies) = readiness();
-    let readiness_address = open_admin(readiness_listen, &readiness, metrics, &groups).await?;
-    let environment = Environment {
-        default_timeout: policy_timeout,
-        timeouts: policy_timeout.is_some(),
-        always_accept_namespace,
-        ..environment(client.clone(), &fetcher, &clock)
-    };
-    let table = Arc::new(ArcSwap::from_pointee(PolicyTable::default()));
-    let webhook = Webhook::new(WebhookOptions {
-        environment: environment.clone(),
-        table: table.clone(),
-        limits,
-        metrics: server_metrics.clone(),
-        clock: clock.clone(),
-    });
-    run_server(&groups.serving, "webhook", server, webhook);
+    let open = OpenServer::open(server, tasks).await?;
+    let (engine, fetcher) = (open.engine.clone(), open.fetcher.clone());
+    let (table, metrics) = (open.table.clone(), open.metrics.clone());
+    let (policies, parallelism) = (open.policies.clone(), open.parallelism);
+    let (control, clock) = (open.tasks.control.clone(), open.clock.clone());
+    let cluster = Cluster::new(client.clone(), ClusterLimits::default(), clock.clone());
+    let environment = open.environment(Some(cluster));
+    let server = open.serve(environment.clone());
 
     let grants = NamespacedGrants::read(server_config).await;
     let own = OwnVault::new(fetcher.store.clone(), &engine);
     let (vault, shared) = vault(own, cache, &identity, &engine).await;
     let preparer = Preparer {
-        modules: ModuleLoader::new(
-            engine,
-            fetcher,
-            vault,
-            server_metrics.clone(),
-            clock.clone(),
-        ),
+        modules: ModuleLoader::new(engine, fetcher, vault, metrics.clone(), clock.clone()),
         environment,
         namespaced: grants.current.clone(),
-        metrics: server_metrics.clone(),
+        metrics: metrics.clone(),
         clock: clock.clone(),
     };
     let store = Store::new(&identity.server);
@@ -148,9 +78,8 @@ pub(super) async fn start(
         store: store.clone(),
         clock: clock.clone(),
     };
-    let control = &groups.control;
-    follow_grants(&grants, control, &clock);
-    follow_revisions(&store, client.clone(), identity.namespace.clone(), control);
+    follow_grants(&grants, &control, &clock);
+    follow_revisions(&store, client.clone(), identity.namespace.clone(), &control);
     let parts = ReplicaParts {
         replica,
         store: store.clone(),
@@ -160,9 +89,9 @@ pub(super) async fn start(
         markers,
         table,
         readiness: policies,
-        metrics: server_metrics,
+        metrics,
         clock: clock.clone(),
-        parallelism: limits.queue.places.max(2),
+        parallelism,
     };
     let serve = Replica::new(parts).run(control.shutdown().clone());
     control.spawn("replica", serve);
@@ -187,71 +116,20 @@ pub(super) async fn start(
             stateful_set: identity.stateful_set().to_owned(),
             clock: clock.clone(),
         };
-        look_after(vault, upkeep, control);
+        look_after(vault, upkeep, &control);
     }
-    take_part(election, leader, control);
-    info!(%address, readiness = %readiness_address, server = identity.server, replica, "loading");
-    Ok(Managed {
-        address,
-        readiness_address,
-        readiness,
-        groups,
-        shutdown_delay,
-        clock,
-    })
+    take_part(election, leader, &control);
+    info!(
+        address = %server.address(),
+        readiness = %server.readiness_address(),
+        server = identity.server,
+        replica,
+        "loading"
+    );
+    Ok(server)
 }
 
-/// The port for requests.
-async fn open(
-    listen: SocketAddr,
-    tls: Option<TlsFiles>,
-    groups: &Groups,
-    clock: &Clock,
-) -> Result<Server, ManagedError> {
-    let server = Server::bind(listen).await?.with_limits(Limits {
-        drain_timeout: DRAIN,
-        ..Limits::default()
-    });
-    Ok(follow_certificate(server, tls, &groups.serving, clock).await?)
-}
-
-/// Not ready before the policies are.
-fn readiness() -> (Readiness, Part) {
-    let readiness = Readiness::new();
-    let policies = readiness.part("policies", "loading");
-    (readiness, policies)
-}
-
-/// The port that tells how we are. Answers where it is.
-async fn open_admin(
-    listen: SocketAddr,
-    readiness: &Readiness,
-    metrics: Metrics,
-    groups: &Groups,
-) -> Result<SocketAddr, ManagedError> {
-    let server = Server::bind(listen).await?;
-    let address = server.address();
-    let router = admin::router(readiness.clone(), metrics).merge(probe(readiness.clone()));
-    run_server(&groups.admin, "admin port", server, router);
-    Ok(address)
-}
-
-/// What guests can ask for.
-fn environment(client: Client, fetcher: &Fetcher, clock: &Clock) -> Environment {
-    let services = HostServices::new(ServicesOptions {
-        cluster: Some(Cluster::new(
-            client,
-            ClusterLimits::default(),
-            clock.clone(),
-        )),
-        fetcher: beyond_this_machine(fetcher),
-        runtime: tokio::runtime::Handle::current(),
-        clock: clock.clone(),
-    });
-    Environment::new(Arc::new(CachedServices::new(OffTheWorker(services))))
-}
-
-/// Where modules are kept: where the others can read them, if there is such a place.
+/// Where modules are kept: on the volume that the replicas share, if there is one.
 async fn vault(
     own: OwnVault,
     cache: Option<CacheOptions>,
@@ -271,7 +149,7 @@ async fn vault(
     (shared.clone(), Some(shared))
 }
 
-/// Keeps the cache's signer up to date, and its files in order.
+/// Starts the tasks that keep the signer of the shared cache up to date and clean the cache up.
 fn look_after(vault: Arc<SharedVault>, upkeep: Upkeep, tasks: &Tasks) {
     let (clock, shutdown) = (upkeep.clock.clone(), tasks.shutdown().clone());
     tasks.spawn("cache signer", async move {
@@ -285,7 +163,7 @@ fn look_after(vault: Arc<SharedVault>, upkeep: Upkeep, tasks: &Tasks) {
     });
 }
 
-/// Who we are, as far as results depend on it: the version, and where modules may come from.
+/// What results of the leader depend on besides the revision: the version, and the sources of modules.
 async fn build(modules: &ModuleOptions) -> Build {
     let sources = match &modules.sources {
         Some(path) => tokio::fs::read(path).await.unwrap_or_default(),
@@ -319,7 +197,7 @@ fn follow_revisions(store: &Store, client: Client, namespace: String, tasks: &Ta
     });
 }
 
-/// Leads when the lease is ours. The lease is given back when all that only a leader does has ended.
+/// Takes part in the leader election. The lease is released when everything that only a leader does has ended.
 fn take_part(election: Election, leader: LeaderParts, tasks: &Tasks) {
     struct TriggerOnDrop(Shutdown);
 

@@ -27,13 +27,13 @@ use crate::managed::revision::{Revision, Revisions, Uid};
 use crate::managed::status::writer::{Writer, Written};
 use crate::managed::status::{Attempt, Build, Change, Failure};
 
-/// How long nothing is begun after a lease turned out to be lost.
+/// How long to wait before new work after a write found the lease lost.
 const STEPPING_DOWN: Duration = Duration::from_secs(1);
-/// How long an orderly end waits for attempts to be taken back in the status. What is not written then is left to the
-/// next process of this pod.
+/// How long an orderly stop waits for attempts to be withdrawn from the status. The next process of this pod
+/// withdraws the rest.
 const WITHDRAWAL: Duration = Duration::from_secs(2);
 
-/// What a leader needs.
+/// The parts that a leader is built from.
 #[derive(Clone)]
 pub(crate) struct LeaderParts {
     pub(crate) leadership: watch::Receiver<Leadership>,
@@ -69,7 +69,7 @@ impl End {
     }
 }
 
-/// Takes part in leading until the shutdown.
+/// Leads whenever this replica holds the lease, until the shutdown.
 pub(crate) async fn run(parts: LeaderParts, shutdown: Shutdown) {
     let mut leadership = parts.leadership.clone();
     let take_part = async {
@@ -103,7 +103,7 @@ pub(crate) async fn run(parts: LeaderParts, shutdown: Shutdown) {
     }
 }
 
-/// One term as the leader. It takes over nothing from the one before.
+/// One term as the leader. It keeps nothing from the term before.
 struct Term {
     parts: LeaderParts,
     memory: Memory,
@@ -199,7 +199,7 @@ impl Term {
     }
 }
 
-/// The generation that a revision brings back, if it is still there.
+/// The generation that a revision rolls back to, if it still exists.
 fn earlier(revision: &Revision, revisions: &Revisions) -> Option<Arc<Revision>> {
     let generation = revision.rollback_of?;
     let mut others = revisions.values();
@@ -209,7 +209,7 @@ fn earlier(revision: &Revision, revisions: &Revisions) -> Option<Arc<Revision>> 
 }
 
 impl LeaderParts {
-    /// One revision, from its references to modules in the cache and settings that were accepted.
+    /// Initialises one revision: from references to modules in the cache and validated settings.
     async fn initialize(
         self,
         job: Job,
@@ -239,7 +239,7 @@ impl LeaderParts {
         );
         let gathered = match self.preparer.gather(&revision, earlier.as_deref()).await {
             Ok(gathered) => gathered,
-            Err(trouble) => return self.fail(&job.uid, trouble.initialized()).await,
+            Err(failure) => return self.fail(&job.uid, failure.initialized()).await,
         };
         let note = first_note.or_else(|| note(!job.is_first));
         if !job.is_first
@@ -258,7 +258,7 @@ impl LeaderParts {
                 info!(revision = revision.name(), ?written, "initialized");
                 End::unless_done(written).unwrap_or(End::Over)
             }
-            Err(trouble) => self.fail(&job.uid, trouble.initialized()).await,
+            Err(failure) => self.fail(&job.uid, failure.initialized()).await,
         };
         if let (Some(note), End::Over | End::Failed(_)) = (note, end) {
             note.has_result();
@@ -267,7 +267,7 @@ impl LeaderParts {
         end
     }
 
-    /// Takes back attempts of this pod that are no crashes, for as long as this replica does not lead. The plan of a
+    /// Withdraws attempts of this pod that were not crashes, as long as this replica does not lead. The plan of a
     /// leader ignores them.
     async fn keep_withdrawing(&self) {
         let mut snapshots = self.store.subscribe();
@@ -280,7 +280,7 @@ impl LeaderParts {
         }
     }
 
-    /// Takes back attempts of this pod that are no crashes. These are the pod's own entries: no lease is needed.
+    /// Withdraws attempts of this pod that were not crashes. These are the pod's own entries, so no lease is needed.
     async fn withdraw(&self) {
         let snapshot = self.store.subscribe().borrow().clone();
         let stale = snapshot.revisions.values().filter_map(|revision| {

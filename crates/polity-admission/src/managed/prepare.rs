@@ -1,4 +1,5 @@
-//! From a revision to a policy: for the leader, who decides which bytes it is made of, and for replicas, who load them.
+//! Turns a revision into a policy. The leader resolves references to digests and records them; replicas load the recorded
+//! digests.
 
 pub(super) mod config;
 pub(super) mod failure;
@@ -15,27 +16,27 @@ use polity_runtime::Clock;
 use crate::managed::cache::modules::{ModuleLoader, Purpose, Scope, Wanted};
 use crate::managed::cache::vault::Pinned;
 use crate::managed::prepare::config::config_of;
-use crate::managed::prepare::failure::{Fault, Trouble};
+use crate::managed::prepare::failure::{Fault, PrepareError};
 use crate::managed::revision::Revision;
 use crate::metrics::{Phase, ServerMetrics};
-use crate::table::Whole;
+use crate::table::PolicyEntry;
 
-/// How many modules of one revision are worked on at once.
+/// How many modules of one revision are prepared at once.
 const MODULES_AT_ONCE: usize = 4;
 
-/// Makes policies. Clones share everything.
+/// Turns revisions into policies. Clones share the modules.
 #[derive(Clone)]
 pub(crate) struct Preparer {
     pub(crate) modules: ModuleLoader,
-    /// What settings are checked in.
+    /// The environment in which guests validate their settings.
     pub(crate) environment: Environment,
-    /// What policies of namespaces may call.
+    /// The capabilities that namespaced policies have.
     pub(crate) namespaced: Arc<ArcSwap<CapabilitySet>>,
     pub(crate) metrics: ServerMetrics,
     pub(crate) clock: Clock,
 }
 
-/// A revision whose modules are here, which nobody has compiled yet.
+/// A revision whose modules are fetched and not compiled yet.
 pub(crate) struct Gathered {
     config: PolicyConfig,
     parts: Vec<Part>,
@@ -44,27 +45,27 @@ pub(crate) struct Gathered {
 /// One module of a revision.
 struct Part {
     member: Option<String>,
-    /// As the policy spells it.
+    /// The reference as it is written in the policy.
     uri: String,
     wanted: Wanted,
 }
 
-/// A policy that can serve.
+/// A policy that is ready to serve.
 #[derive(Clone)]
 pub(crate) struct Loaded {
-    pub(crate) whole: Whole,
+    pub(crate) entry: PolicyEntry,
     id: Arc<str>,
     config: PolicyConfig,
 }
 
 impl Preparer {
-    /// The leader's first half: finds out which bytes a revision is made of. Those that were found out before, by an
-    /// earlier leader or for the generation it returns to, stay what they are.
+    /// The first step of the leader: resolves the references of a revision to digests. Digests that are recorded
+    /// already, by an earlier leader or for the generation that it rolls back to, stay.
     pub(crate) async fn gather(
         &self,
         revision: &Revision,
         earlier: Option<&Revision>,
-    ) -> Result<Gathered, Trouble> {
+    ) -> Result<Gathered, PrepareError> {
         let config = self.config(revision)?;
         let scope = scope(revision);
         let wanted: Vec<_> = config
@@ -89,31 +90,32 @@ impl Preparer {
                     uri,
                     wanted,
                 }),
-                Err(trouble) => Err(trouble.of_member(member.as_deref())),
+                Err(failure) => Err(failure.of_member(member.as_deref())),
             }
         });
         let parts = all(parts.buffered(MODULES_AT_ONCE).collect().await)?;
         Ok(Gathered { config, parts })
     }
 
-    /// The leader's second half: compiles, keeps, and has the guests check their settings. Answers what is recorded.
+    /// The second step of the leader: compiles and stores the modules, and lets the guests validate their settings.
+    /// Returns the modules to record.
     pub(crate) async fn initialize(
         &self,
         revision: &Revision,
         gathered: Gathered,
-    ) -> Result<Vec<ResolvedModule>, Trouble> {
+    ) -> Result<Vec<ResolvedModule>, PrepareError> {
         let Gathered { config, parts } = gathered;
         let modules = self.load_all(&parts, Purpose::Initialize).await?;
-        let troubles: Vec<Trouble> = parts
+        let failures: Vec<PrepareError> = parts
             .iter()
             .zip(&modules)
             .filter_map(|(part, module)| {
-                let trouble = asks_for_nothing_unknown(module).err()?;
-                Some(trouble.of_member(part.member.as_deref()))
+                let failure = check_capabilities(module).err()?;
+                Some(failure.of_member(part.member.as_deref()))
             })
             .collect();
-        if let Some(trouble) = Trouble::all(troubles) {
-            return Err(trouble);
+        if let Some(failure) = PrepareError::all(failures) {
+            return Err(failure);
         }
         let resolved = parts
             .iter()
@@ -124,16 +126,16 @@ impl Preparer {
         Ok(resolved)
     }
 
-    /// A replica's part: the modules that were recorded, and a policy made of them.
-    pub(crate) async fn load(&self, revision: &Revision) -> Result<Loaded, Trouble> {
+    /// The step of a replica: loads the recorded modules and builds a policy.
+    pub(crate) async fn load(&self, revision: &Revision) -> Result<Loaded, PrepareError> {
         let config = self.config(revision)?;
-        let parts: Vec<Result<Part, Trouble>> = config
+        let parts: Vec<Result<Part, PrepareError>> = config
             .guests()
             .map(|(member, guest)| {
                 let module =
                     pinned(revision.modules(), member, &guest.module).ok_or_else(|| {
                         let message = format!("no digest was recorded for {}", guest.module);
-                        Trouble::new(Fault::Changed, message).of_member(member)
+                        PrepareError::new(Fault::Changed, message).of_member(member)
                     })?;
                 Ok(Part {
                     member: member.map(str::to_owned),
@@ -151,26 +153,30 @@ impl Preparer {
         let (config, policy) = self.prepare(revision, config, &parts, modules).await?;
         let policy = policy.owned_by(&revision.policy_uid);
         Ok(Loaded {
-            whole: Whole::new(revision.id.clone(), &config, Ok(policy)),
+            entry: PolicyEntry::new(revision.id.clone(), &config, Ok(policy)),
             id: revision.id.clone(),
             config,
         })
     }
 
-    fn config(&self, revision: &Revision) -> Result<PolicyConfig, Trouble> {
+    fn config(&self, revision: &Revision) -> Result<PolicyConfig, PrepareError> {
         config_of(revision, &self.namespaced.load())
-            .map_err(|error| Trouble::new(Fault::Module, error.to_string()))
+            .map_err(|error| PrepareError::new(Fault::Module, error.to_string()))
     }
 
-    async fn resolve(&self, uri: &str, scope: Scope) -> Result<Wanted, Trouble> {
+    async fn resolve(&self, uri: &str, scope: Scope) -> Result<Wanted, PrepareError> {
         let uri: ModuleUri = uri
             .parse()
-            .map_err(|error: polity_fetch::UriError| Trouble::of_reference(error))?;
+            .map_err(|error: polity_fetch::UriError| PrepareError::of_reference(error))?;
         self.modules.resolve(&uri, scope).await
     }
 
-    /// All modules in the order of their parts. Every one is tried, so that all that is wrong is said at once.
-    async fn load_all(&self, parts: &[Part], purpose: Purpose) -> Result<Vec<Module>, Trouble> {
+    /// All modules in the order of their parts. Every one is tried, so that all failures are reported at once.
+    async fn load_all(
+        &self,
+        parts: &[Part],
+        purpose: Purpose,
+    ) -> Result<Vec<Module>, PrepareError> {
         let loads: Vec<_> = parts
             .iter()
             .map(|part| self.load_one(part, purpose))
@@ -179,19 +185,19 @@ impl Preparer {
         all(loads.collect().await)
     }
 
-    async fn load_one(&self, part: &Part, purpose: Purpose) -> Result<Module, Trouble> {
+    async fn load_one(&self, part: &Part, purpose: Purpose) -> Result<Module, PrepareError> {
         let loaded = self.modules.load(&part.wanted, purpose).await;
-        loaded.map_err(|trouble| trouble.of_member(part.member.as_deref()))
+        loaded.map_err(|failure| failure.of_member(part.member.as_deref()))
     }
 
-    /// Guests look at their settings, so this runs on a thread that may block.
+    /// Builds the policy on a blocking thread, because its guests validate their settings.
     async fn prepare(
         &self,
         revision: &Revision,
         config: PolicyConfig,
         parts: &[Part],
         modules: Vec<Module>,
-    ) -> Result<(PolicyConfig, Policy), Trouble> {
+    ) -> Result<(PolicyConfig, Policy), PrepareError> {
         let started = self.clock.moment();
         let (environment, id) = (self.environment.clone(), revision.id.clone());
         let names: Vec<Option<String>> = parts.iter().map(|part| part.member.clone()).collect();
@@ -210,8 +216,8 @@ impl Preparer {
             .revision_phase(Phase::Settings, self.clock.moment().since(started));
         match prepared {
             Ok((config, Ok(policy))) => Ok((config, policy)),
-            Ok((_, Err(error))) => Err(Trouble::of_policy(&error)),
-            Err(_) => Err(Trouble::new(
+            Ok((_, Err(error))) => Err(PrepareError::of_policy(&error)),
+            Err(_) => Err(PrepareError::new(
                 Fault::Settings,
                 "checking the settings was given up",
             )),
@@ -220,7 +226,7 @@ impl Preparer {
 }
 
 impl Gathered {
-    /// The modules it is made of.
+    /// The digests of its modules.
     pub(crate) fn digests(&self) -> Vec<Digest> {
         let parts = self.parts.iter();
         parts.map(|part| part.wanted.module.digest).collect()
@@ -243,12 +249,12 @@ impl Loaded {
     /// The same policy with other capabilities.
     pub(crate) fn with_capabilities(&self, capabilities: &CapabilitySet) -> Self {
         let policy = self
-            .whole
+            .entry
             .policy()
             .map(|policy| policy.with_capabilities(capabilities));
         match policy {
             Some(policy) => Self {
-                whole: Whole::new(self.id.clone(), &self.config, Ok(policy)),
+                entry: PolicyEntry::new(self.id.clone(), &self.config, Ok(policy)),
                 ..self.clone()
             },
             None => self.clone(),
@@ -264,7 +270,7 @@ fn scope(revision: &Revision) -> Scope {
     }
 }
 
-/// The module that was recorded for a member under the same reference.
+/// The digest that was recorded for a member and the same reference.
 fn pinned(recorded: &[ResolvedModule], member: Option<&str>, uri: &str) -> Option<Pinned> {
     let found = recorded
         .iter()
@@ -279,25 +285,25 @@ fn pinned(recorded: &[ResolvedModule], member: Option<&str>, uri: &str) -> Optio
     })
 }
 
-/// What a module asks for must exist; whether it gets it is another matter.
-fn asks_for_nothing_unknown(module: &Module) -> Result<(), Trouble> {
+/// Checks that every capability that a module asks for exists. Whether it is granted is decided elsewhere.
+fn check_capabilities(module: &Module) -> Result<(), PrepareError> {
     let asked = module
         .metadata()
         .and_then(|all| all.host_capabilities.as_ref());
     match asked.map(CapabilitySet::parse) {
-        Some(Err(error)) => Err(Trouble::new(Fault::Capability, error.to_string())),
+        Some(Err(error)) => Err(PrepareError::new(Fault::Capability, error.to_string())),
         Some(Ok(_)) | None => Ok(()),
     }
 }
 
-/// All of them, or all that is wrong.
-fn all<T>(results: Vec<Result<T, Trouble>>) -> Result<Vec<T>, Trouble> {
+/// All values, or all failures as one.
+fn all<T>(results: Vec<Result<T, PrepareError>>) -> Result<Vec<T>, PrepareError> {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for result in results {
         match result {
             Ok(value) => good.push(value),
-            Err(trouble) => bad.push(trouble),
+            Err(failure) => bad.push(failure),
         }
     }
-    Trouble::all(bad).map_or(Ok(good), Err)
+    PrepareError::all(bad).map_or(Ok(good), Err)
 }

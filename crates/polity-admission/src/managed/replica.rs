@@ -1,9 +1,10 @@
-//! The replica at work: loads, swaps, lets go, and says so, as its plan has it.
+//! Runs the replica: it loads and unloads revisions, swaps the table that is served, and writes its `Ready` conditions, as
+//! planned.
 
 pub(super) mod grants;
 pub(super) mod markers;
-pub(super) mod places;
 pub(super) mod plan;
+pub(super) mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
@@ -20,35 +21,35 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::{error, info, warn};
 
-use crate::managed::prepare::failure::{Fault, Trouble};
+use crate::managed::prepare::failure::{Fault, PrepareError};
 use crate::managed::prepare::{Loaded, Preparer};
 use crate::managed::replica::grants::NamespacedGrants;
 use crate::managed::replica::markers::Markers;
-use crate::managed::replica::places::{Spot, spots};
-use crate::managed::replica::plan::{Again, Local, Locals, Plan, View, after_crashes};
+use crate::managed::replica::plan::{Local, Locals, Plan, Retry, View, after_crashes};
+use crate::managed::replica::routes::{RevisionRoute, routes};
 use crate::managed::retry::backoff;
 use crate::managed::revision::store::{Snapshot, Store};
 use crate::managed::revision::{Revision, Uid};
 use crate::managed::status::writer::Writer;
-use crate::managed::status::{Change, Says};
+use crate::managed::status::{Change, ReadyReport};
 use crate::metrics::ServerMetrics;
-use crate::table::{Place, PolicyTable};
+use crate::table::{PolicyTable, RoutedPolicy};
 
-/// How long a replica that gives up tries to say why.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a replica that gives up waits for its reports to be written.
+const LAST_REPORTS: Duration = Duration::from_secs(5);
 
-/// What a replica needs.
+/// The parts that a replica is built from.
 pub(crate) struct ReplicaParts {
-    /// Our number.
+    /// The ordinal of this replica.
     pub(crate) replica: i32,
     pub(crate) store: Store,
     pub(crate) preparer: Preparer,
     pub(crate) grants: NamespacedGrants,
     pub(crate) writer: Writer,
     pub(crate) markers: Markers,
-    /// What is served.
+    /// The policies that are served.
     pub(crate) table: Arc<ArcSwap<PolicyTable>>,
-    /// Whether we are ready.
+    /// The readiness of this replica.
     pub(crate) readiness: Part,
     pub(crate) metrics: ServerMetrics,
     pub(crate) clock: Clock,
@@ -56,12 +57,12 @@ pub(crate) struct ReplicaParts {
     pub(crate) parallelism: usize,
 }
 
-/// What serves cannot be loaded: the pod must not take requests.
+/// Revisions that serve cannot be loaded: the pod must not receive requests.
 #[derive(Debug, thiserror::Error)]
 #[error("policies that serve cannot be loaded: {}", .0.join("; "))]
 pub(crate) struct CannotServe(Vec<String>);
 
-/// A replica at work.
+/// The state of the replica loop.
 pub(crate) struct Replica {
     parts: ReplicaParts,
     snapshots: watch::Receiver<Snapshot>,
@@ -69,15 +70,16 @@ pub(crate) struct Replica {
     snapshot: Snapshot,
     locals: Locals,
     loaded: BTreeMap<Uid, Loaded>,
-    spots: BTreeMap<Uid, Spot>,
-    /// The modules of what is enabled.
+    routes: BTreeMap<Uid, RevisionRoute>,
+    /// The modules of enabled revisions.
     in_use: BTreeSet<Digest>,
     ready_since: Option<Moment>,
-    loads: JoinSet<(Uid, Result<Loaded, Trouble>)>,
+    loads: JoinSet<(Uid, Result<Loaded, PrepareError>)>,
     loading: BTreeMap<Uid, AbortHandle>,
-    places: Arc<Semaphore>,
+    /// Limits how many revisions are loaded at once.
+    load_slots: Arc<Semaphore>,
     writes: JoinSet<Uid>,
-    writing: BTreeMap<Uid, (Says, AbortHandle)>,
+    writing: BTreeMap<Uid, (ReadyReport, AbortHandle)>,
 }
 
 impl Replica {
@@ -85,12 +87,12 @@ impl Replica {
         Self {
             snapshots: parts.store.subscribe(),
             granted: parts.grants.subscribe(),
-            places: Arc::new(Semaphore::new(parts.parallelism)),
+            load_slots: Arc::new(Semaphore::new(parts.parallelism)),
             parts,
             snapshot: Snapshot::default(),
             locals: Locals::new(),
             loaded: BTreeMap::new(),
-            spots: BTreeMap::new(),
+            routes: BTreeMap::new(),
             in_use: BTreeSet::new(),
             ready_since: None,
             loads: JoinSet::new(),
@@ -100,10 +102,10 @@ impl Replica {
         }
     }
 
-    /// Serves what it is told to until the shutdown. What is served then stays in the table.
+    /// Follows the revisions until the shutdown. The table then keeps the policies that it has.
     pub(crate) async fn run(mut self, shutdown: Shutdown) -> Result<(), CannotServe> {
         let worked = shutdown.run_until(self.work()).await;
-        // An orderly end is no crash.
+        // An orderly stop is not a crash.
         for uid in self.loading.keys() {
             self.parts.markers.take_back(uid).await;
         }
@@ -121,9 +123,9 @@ impl Replica {
                 self.carry_out(plan).await?;
             }
             tokio::select! {
-                // The store lives as long as we do.
+                // The store lives as long as this task.
                 _ = self.snapshots.changed() => {}
-                Ok(()) = self.granted.changed() => self.grant_anew(),
+                Ok(()) = self.granted.changed() => self.apply_grants(),
                 Some(ended) = self.loads.join_next() => self.loaded(ended).await,
                 Some(written) = self.writes.join_next() => {
                     if let Ok(uid) = written {
@@ -150,18 +152,18 @@ impl Replica {
             self.unload(uid).await;
         }
         self.swap();
-        self.say(plan.say);
+        self.write_reports(plan.reports);
         if !plan.give_up.is_empty() {
             return Err(self.give_up(&plan.give_up).await);
         }
-        self.be_ready(&plan.missing);
+        self.set_readiness(&plan.missing);
         for uid in plan.load {
             self.load(uid).await;
         }
         Ok(())
     }
 
-    /// Earlier processes may have crashed while they loaded a revision.
+    /// Marks revisions as failed whose loading crashed earlier processes.
     fn remember_crashes(&mut self) {
         if self.ready_since.is_some() {
             return;
@@ -192,11 +194,11 @@ impl Replica {
         if !revision.is_serving {
             self.parts.markers.put(&uid).await;
         }
-        let (preparer, places) = (self.parts.preparer.clone(), self.places.clone());
+        let (preparer, load_slots) = (self.parts.preparer.clone(), self.load_slots.clone());
         let task = self.loads.spawn(async move {
-            let _place = places.acquire().await;
+            let _slot = load_slots.acquire().await;
             let loaded = AssertUnwindSafe(preparer.load(&revision)).catch_unwind();
-            let panicked = |_| Err(Trouble::new(Fault::Settings, "loading it panicked"));
+            let panicked = |_| Err(PrepareError::new(Fault::Settings, "loading it panicked"));
             let loaded = loaded.await.unwrap_or_else(panicked);
             (revision.uid.clone(), loaded)
         });
@@ -206,10 +208,10 @@ impl Replica {
 
     async fn loaded(
         &mut self,
-        ended: Result<(Uid, Result<Loaded, Trouble>), tokio::task::JoinError>,
+        ended: Result<(Uid, Result<Loaded, PrepareError>), tokio::task::JoinError>,
     ) {
         let Ok((uid, outcome)) = ended else {
-            // Unloaded while it was loaded.
+            // It was unloaded while it was being loaded.
             return;
         };
         if self.loading.remove(&uid).is_none() {
@@ -226,7 +228,7 @@ impl Replica {
             Ok(loaded) => {
                 info!(revision = name, "loaded");
                 let loaded = match &revision {
-                    // They may have changed meanwhile.
+                    // The grants may have changed while it was being loaded.
                     Some(revision) if revision.kind.is_namespaced() => {
                         loaded.with_capabilities(&self.parts.grants.current.load())
                     }
@@ -235,14 +237,14 @@ impl Replica {
                 self.loaded.insert(uid.clone(), loaded);
                 Local::Loaded
             }
-            Err(trouble) => {
-                let why = trouble.ready();
-                error!(revision = name, reason = %why.reason, message = why.message, "cannot be loaded");
+            Err(failure) => {
+                let why = failure.ready();
+                error!(revision = name, reason = %why.reason, message = why.message, "loading failed");
                 let delay = backoff(n_failures, random());
                 Local::Failed {
                     why,
                     n_failures,
-                    again: Again::At(self.parts.clock.moment() + delay),
+                    retry: Retry::At(self.parts.clock.moment() + delay),
                 }
             }
         };
@@ -263,13 +265,13 @@ impl Replica {
         }
     }
 
-    /// Serves what is loaded, where it is found now. Requests that run keep the policy they found; the last of them
-    /// drops it.
+    /// Serves the loaded revisions under their current routes. Running requests keep the policy that they found; the last
+    /// of them drops it.
     fn swap(&mut self) {
         let loaded = self.loaded.keys().cloned().collect();
-        let spots = spots(&self.snapshot.revisions, &loaded);
-        if spots != self.spots {
-            self.spots = spots;
+        let routes = routes(&self.snapshot.revisions, &loaded);
+        if routes != self.routes {
+            self.routes = routes;
             self.store_table();
         }
         let enabled = self.snapshot.revisions.values();
@@ -286,20 +288,20 @@ impl Replica {
     }
 
     fn store_table(&self) {
-        let places = self.spots.iter().filter_map(|(uid, spot)| {
-            Some(Place {
-                ids: spot.ids.clone(),
-                generation: spot.generation,
-                is_serving: spot.is_serving,
-                whole: &self.loaded.get(uid)?.whole,
+        let routes = self.routes.iter().filter_map(|(uid, route)| {
+            Some(RoutedPolicy {
+                ids: route.ids.clone(),
+                generation: route.generation,
+                is_serving: route.is_serving,
+                entry: &self.loaded.get(uid)?.entry,
             })
         });
-        let table = PolicyTable::of_generations(places);
+        let table = PolicyTable::of_generations(routes);
         self.parts.metrics.serving(&table);
         self.parts.table.store(Arc::new(table));
     }
 
-    fn grant_anew(&mut self) {
+    fn apply_grants(&mut self) {
         let granted = self.parts.grants.current.load_full();
         for (uid, loaded) in &mut self.loaded {
             let revision = self.snapshot.revisions.get(uid);
@@ -310,28 +312,28 @@ impl Replica {
         self.store_table();
     }
 
-    /// Writes what has to be said, one write for each revision. What was to be written before is overtaken.
-    fn say(&mut self, say: Vec<(Uid, Says)>) {
-        for (uid, says) in say {
+    /// Writes the reports, one write per revision. A new report replaces one that is still being written.
+    fn write_reports(&mut self, reports: Vec<(Uid, ReadyReport)>) {
+        for (uid, report) in reports {
             match self.writing.get(&uid) {
-                Some((before, _)) if *before == says => continue,
+                Some((before, _)) if *before == report => continue,
                 Some((_, task)) => task.abort(),
                 None => {}
             }
             let change = Change::Ready {
                 replica: self.parts.replica,
-                says: says.clone(),
+                report: report.clone(),
             };
             let (writer, key) = (self.parts.writer.clone(), uid.clone());
             let task = self.writes.spawn(async move {
                 writer.write(&key, &change, || true).await;
                 key
             });
-            self.writing.insert(uid, (says, task));
+            self.writing.insert(uid, (report, task));
         }
     }
 
-    fn be_ready(&mut self, missing: &[Uid]) {
+    fn set_readiness(&mut self, missing: &[Uid]) {
         if !missing.is_empty() {
             self.parts.readiness.not_ready("loading");
             return;
@@ -343,12 +345,12 @@ impl Replica {
         }
     }
 
-    /// Says why, if that can be said in time: the owner of a policy cannot read our log.
+    /// Waits for the reports of the failures to be written, for a while: the owner of a policy cannot read our log.
     async fn give_up(&mut self, uids: &[Uid]) -> CannotServe {
         let written = async { while self.writes.join_next().await.is_some() {} };
         tokio::select! {
             () = written => {}
-            () = self.parts.clock.sleep(LAST_WORDS) => {}
+            () = self.parts.clock.sleep(LAST_REPORTS) => {}
         }
         let reasons = uids.iter().filter_map(|uid| {
             let Some(Local::Failed { why, .. }) = self.locals.get(uid) else {

@@ -1,4 +1,4 @@
-//! A PolicyRevision as a server looks at it: whose it is, whether it is wanted, what was said about it.
+//! A PolicyRevision as the policy server needs it: its policy, whether it is enabled, and its conditions.
 
 pub(super) mod store;
 
@@ -16,7 +16,7 @@ use polity_core::PolicyKind;
 use polity_core::policy::{dotted_name, unique_name};
 use serde_json::{Map, Value};
 
-/// Tells revisions apart. Names come back when a policy is created again, UIDs do not.
+/// The UID of a revision. A policy that is created again has revisions of the same names, but never of the same UIDs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Uid(Arc<str>);
 
@@ -38,42 +38,42 @@ impl fmt::Display for Uid {
     }
 }
 
-/// What is known about all revisions of a server.
+/// All revisions of a server, by UID.
 pub(crate) type Revisions = BTreeMap<Uid, Arc<Revision>>;
 
 /// One generation of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Revision {
     pub(crate) uid: Uid,
-    /// The policy it is a generation of.
+    /// The UID of its policy.
     pub(crate) policy_uid: Arc<str>,
     pub(crate) kind: PolicyKind,
-    /// The id of the policy: what paths, logs and metrics call it.
+    /// The id of the policy in paths, logs and metrics.
     pub(crate) id: Arc<str>,
     /// The other spelling of the id.
     pub(crate) other_id: Option<Arc<str>>,
     pub(crate) generation: u64,
     pub(crate) created: Option<Timestamp>,
-    /// Whether servers load it: it is enabled, and nobody deletes it.
+    /// Whether servers load it: it is enabled and not being deleted.
     pub(crate) is_enabled: bool,
-    /// Whether webhooks point at it.
+    /// Whether webhook configurations point at it.
     pub(crate) is_serving: bool,
-    /// Whether it was made while an installation without generations served.
+    /// Whether it was created while an installation without generations served the policy.
     pub(crate) is_takeover: bool,
-    /// The generation that it brings back.
+    /// The generation that it rolls back to.
     pub(crate) rollback_of: Option<u64>,
-    /// The whole of it.
+    /// The object as it was read.
     pub(crate) object: Arc<PolicyRevision>,
 }
 
 impl Revision {
-    /// Reads a revision. Nothing, if it is meant for another server, or is not one that anybody could load.
+    /// Reads a revision. `None` if it belongs to another server or cannot be loaded by any.
     pub(crate) fn read(object: Arc<PolicyRevision>, server: &str) -> Option<Self> {
         let metadata = &object.metadata;
         let reference = &object.spec.object_reference;
         let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
         let spec = object.spec.data.get("spec").and_then(Value::as_object)?;
-        // The label may have been moved; the policy itself cannot.
+        // The label can be edited; the server in the specification cannot.
         if spec.get("policyServer").and_then(Value::as_str) != Some(server) {
             return None;
         }
@@ -114,7 +114,7 @@ impl Revision {
         self.object.status.as_ref()
     }
 
-    /// The bytes that every replica loads.
+    /// The modules that the leader recorded, which every replica loads.
     pub(crate) fn modules(&self) -> &[ResolvedModule] {
         self.status().map_or(&[], |status| &status.modules)
     }
@@ -124,12 +124,12 @@ impl Revision {
             .is_some_and(|condition| condition.status == ConditionStatus::True)
     }
 
-    /// Whether it is loaded sooner or later.
+    /// Whether replicas load it: it is enabled and initialised.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_enabled && self.is_initialized()
     }
 
-    /// What was said about it; `replica` only for `Ready`.
+    /// A condition by its type; `replica` is given only for `Ready`.
     pub(crate) fn condition(
         &self,
         type_: ConditionType,
@@ -141,7 +141,7 @@ impl Revision {
             .find(|condition| condition.type_ == type_.as_str() && condition.replica == replica)
     }
 
-    /// Who goes first: what serves, then what will take over, then the oldest.
+    /// The order of work: revisions that serve, then those that take over, then the oldest.
     pub(crate) fn urgency(&self) -> impl Ord + use<> {
         (
             !self.is_serving,
@@ -191,7 +191,7 @@ mod tests {
         assert!(read(Sample::new(1)).is_some());
         assert!(
             read(Sample::new(1).server("other")).is_none(),
-            "19.11: a label that differs from data.spec.policyServer"
+            "a label that differs from data.spec.policyServer"
         );
         assert!(read(Sample::new(1).of_kind("Pod", None)).is_none());
         assert!(read(Sample::new(0).generation(-1)).is_none());

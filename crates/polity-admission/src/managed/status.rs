@@ -1,7 +1,7 @@
-//! Changes of a revision's status: each writer changes its own entries and leaves the others' alone.
+//! Changes of a revision's status: each writer changes its own entries and never those of others.
 //!
-//! A change is a value that is applied to whatever the status is at that moment, as often as the write has to be tried.
-//! Applied twice it says the same; where nothing would be different there is nothing to write.
+//! A change is a value that is applied to the current status, again after each conflict. It is idempotent, and a change
+//! without effect is not written.
 
 pub(super) mod writer;
 
@@ -14,10 +14,10 @@ use polity_api::policies::v1::{
 
 use crate::managed::retry;
 
-/// The longest message of a condition.
+/// The longest message of a condition, in characters.
 const MESSAGE_MAX: usize = 1024;
 
-/// The server that writes: a result of another one may be worth another try.
+/// The version and configuration of the server that writes. A failure of another build may be worth another attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Build {
     pub(crate) version: String,
@@ -25,7 +25,7 @@ pub(crate) struct Build {
     pub(crate) config_hash: String,
 }
 
-/// A change to write.
+/// A change of the status of one revision.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     /// An attempt of the leader begins.
@@ -42,7 +42,7 @@ pub(crate) enum Change {
     /// The policy server crashed too often while it tried.
     Crashed { crashed: Crashed, by: Build },
     /// The `Ready` condition of one replica.
-    Ready { replica: i32, says: Says },
+    Ready { replica: i32, report: ReadyReport },
 }
 
 /// An attempt to initialise a revision.
@@ -85,21 +85,21 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// What a replica says about itself and a revision.
+/// What a replica reports about a revision in its `Ready` condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Says {
-    /// It serves it.
+pub(crate) enum ReadyReport {
+    /// The replica serves the revision.
     Ready,
-    /// It cannot.
+    /// The replica cannot load the revision.
     NotReady {
         reason: ReadyReason,
         message: String,
     },
-    /// It began anew, and what it said before no longer holds.
+    /// The replica restarted: its earlier report no longer holds.
     Pending,
 }
 
-impl Says {
+impl ReadyReport {
     fn status(&self) -> ConditionStatus {
         match self {
             Self::Ready => ConditionStatus::True,
@@ -124,8 +124,8 @@ impl Says {
         }
     }
 
-    /// Whether a condition says just this.
-    pub(crate) fn is_said_by(&self, condition: &PolicyCondition) -> bool {
+    /// Whether a condition has this report.
+    pub(crate) fn matches(&self, condition: &PolicyCondition) -> bool {
         condition.status == self.status()
             && condition.reason == self.reason().as_str()
             && condition.message == cut(self.message())
@@ -133,7 +133,7 @@ impl Says {
 }
 
 impl Change {
-    /// The status after the change; nothing, if it says so already or the change comes too late.
+    /// The status after the change; `None` if the change has no effect or comes too late.
     pub(crate) fn applied(
         &self,
         before: Option<&PolicyRevisionStatus>,
@@ -141,14 +141,14 @@ impl Change {
         now: Timestamp,
     ) -> Option<PolicyRevisionStatus> {
         let mut status = before.cloned().unwrap_or_default();
-        let mut say = Sayer {
-            conditions: &mut status.conditions,
+        let mut conditions = Conditions {
+            all: &mut status.conditions,
             generation,
             now,
         };
         match self {
             Self::Begins { attempt, by } => {
-                say.scheduled();
+                conditions.scheduled();
                 let before = status.initializer.take().unwrap_or_default();
                 status.initializer = Some(Initializer {
                     holders: attempt.among(before.holders),
@@ -165,16 +165,16 @@ impl Change {
             }
             // The first result stands: replicas may have loaded these modules.
             Self::Initialized { .. } | Self::NotInitialized { .. } | Self::Crashed { .. }
-                if say.is_initialized() => {}
+                if conditions.is_initialized() => {}
             Self::Initialized { modules, by } => {
-                say.initialized();
+                conditions.initialized();
                 if status.modules.is_empty() {
                     status.modules.clone_from(modules);
                 }
                 status.initializer = Some(by.done(status.initializer.as_ref()));
             }
             Self::NotInitialized { why, by } => {
-                say.not_initialized(why);
+                conditions.not_initialized(why);
                 let before = status.initializer.as_ref();
                 // A module that cannot be pulled for a while may crash the server when it can.
                 let crashes = match retry::after(why.reason, 1, 0.0) {
@@ -187,14 +187,14 @@ impl Change {
                 });
             }
             Self::Crashed { crashed, by } => {
-                say.not_initialized(&crashed.failure());
+                conditions.not_initialized(&crashed.failure());
                 status.initializer = Some(Initializer {
                     crashes: crashed.n_crashes,
                     next_attempt: Some(Time(crashed.next)),
                     ..by.done(status.initializer.as_ref())
                 });
             }
-            Self::Ready { replica, says } => say.ready(*replica, says),
+            Self::Ready { replica, report } => conditions.ready(*replica, report),
         }
         let is_new = before.is_none_or(|before| !is_same(before, &status));
         is_new.then_some(status)
@@ -210,7 +210,7 @@ impl Attempt {
     }
 }
 
-/// Takes back attempts.
+/// Removes attempts that were not crashes.
 fn withdraw(initializer: &mut Initializer, withdrawn: &[String]) {
     let n_before = initializer.holders.len();
     initializer
@@ -221,7 +221,7 @@ fn withdraw(initializer: &mut Initializer, withdrawn: &[String]) {
     initializer.attempts = (initializer.attempts - n_withdrawn).max(0);
 }
 
-/// The start time of an attempt is not worth a write of its own.
+/// Whether a write would change nothing. The start time of an attempt alone is not worth a write.
 fn is_same(before: &PolicyRevisionStatus, after: &PolicyRevisionStatus) -> bool {
     let tried = |status: &PolicyRevisionStatus| Initializer {
         last_attempt: None,
@@ -250,17 +250,17 @@ impl Build {
     }
 }
 
-/// Puts conditions of one generation into a list.
-struct Sayer<'a> {
-    conditions: &'a mut Vec<PolicyCondition>,
+/// The conditions of a status, to which those of one generation are written.
+struct Conditions<'a> {
+    all: &'a mut Vec<PolicyCondition>,
     generation: i64,
     now: Timestamp,
 }
 
-impl Sayer<'_> {
+impl Conditions<'_> {
     fn is_initialized(&self) -> bool {
         let initialized = ConditionType::Initialized.as_str();
-        let mut conditions = self.conditions.iter();
+        let mut conditions = self.all.iter();
         conditions.any(|condition| {
             condition.type_ == initialized && condition.status == ConditionStatus::True
         })
@@ -302,13 +302,13 @@ impl Sayer<'_> {
         );
     }
 
-    fn ready(&mut self, replica: i32, says: &Says) {
+    fn ready(&mut self, replica: i32, report: &ReadyReport) {
         self.put(
             ConditionType::Ready,
             Some(replica),
-            says.status(),
-            says.reason().as_str(),
-            says.message(),
+            report.status(),
+            report.reason().as_str(),
+            report.message(),
         );
     }
 
@@ -320,7 +320,7 @@ impl Sayer<'_> {
         reason: &str,
         message: &str,
     ) {
-        let mut said = PolicyCondition {
+        let mut condition = PolicyCondition {
             type_: type_.as_str().to_owned(),
             status,
             reason: reason.to_owned(),
@@ -332,23 +332,24 @@ impl Sayer<'_> {
         };
         let is_the_same =
             |other: &PolicyCondition| other.type_ == type_.as_str() && other.replica == replica;
-        if let Some(before) = self.conditions.iter().find(|other| is_the_same(other))
+        if let Some(before) = self.all.iter().find(|other| is_the_same(other))
             && before.status == status
         {
             // Tools take this for the time of the last change of status.
-            said.last_transition_time
+            condition
+                .last_transition_time
                 .clone_from(&before.last_transition_time);
         }
-        self.conditions.retain(|other| !is_the_same(other));
-        self.conditions.push(said);
-        self.conditions.sort_by_key(|condition| {
+        self.all.retain(|other| !is_the_same(other));
+        self.all.push(condition);
+        self.all.sort_by_key(|condition| {
             let type_ = ConditionType::parse(&condition.type_);
             (type_.is_none(), type_, condition.replica)
         });
     }
 }
 
-/// The message in the room there is, whole characters.
+/// The start of a message, up to the longest length.
 fn cut(message: &str) -> &str {
     match message.char_indices().nth(MESSAGE_MAX) {
         Some((end, _)) => &message[..end],

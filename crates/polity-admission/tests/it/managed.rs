@@ -8,4 +8,4 @@ mod failures;
 mod life;
 mod namespaces;
 mod start;
-mod world;
+mod test_cluster;

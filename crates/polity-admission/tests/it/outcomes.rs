@@ -1,4 +1,4 @@
-//! Every row of the table in section 8.4, over HTTP, on `/validate`, `/audit` and `/validate_raw`.
+//! Every outcome of a request, over HTTP, on `/validate`, `/audit` and `/validate_raw` (docs/spec/admission.md#8-4).
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn accepted() {
 }
 
 #[tokio::test]
-async fn bodies_look_as_section_8_3_says() {
+async fn response_bodies_have_the_fields_of_an_admission_review() {
     let server = one(&answering(r#"{"accepted":true}"#), "");
     let answer = server.post("/validate/p", review("")).await;
     assert_eq!(answer.headers["content-type"], "application/json");

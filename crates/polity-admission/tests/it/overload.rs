@@ -119,7 +119,7 @@ async fn a_noisy_policy_does_not_starve_the_others() {
 
 /// The only thread there is runs a policy that was always quick and now does not end: another thread takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_quick_policy_that_takes_long_for_once_holds_up_nobody() {
+async fn a_quick_policy_that_takes_long_once_delays_no_other_request() {
     let server = server(2, 8, 8);
     assert_eq!(statuses(&server, "/validate/moody", 1).await, [200]);
     assert_eq!(statuses(&server, "/validate/moody", 1).await, [200]);

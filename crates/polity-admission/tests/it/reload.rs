@@ -5,29 +5,17 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use polity_admission::{
-    ClusterChoice, EngineOptions, FairLimits, ModuleOptions, Standalone, StandaloneError,
-    StandaloneOptions, WebhookLimits,
-};
+use polity_admission::{ClusterChoice, StandaloneError, StandaloneOptions};
+use polity_runtime::Shutdown;
 use polity_runtime::args::ClientArgs;
-use polity_runtime::metrics::Metrics;
-use polity_runtime::{Clock, Shutdown};
 
 use crate::browser::Browser;
-use crate::support::{METADATA, answering, write_guest};
+use crate::support::{METADATA, answering, server_options, write_guest};
 
 fn options(folder: &Path) -> StandaloneOptions {
-    let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
     StandaloneOptions {
+        server: server_options(folder.join("store")),
         policies: folder.join("policies.yml"),
-        listen: local,
-        readiness_listen: local,
-        tls: None,
-        engine: EngineOptions::default(),
-        modules: ModuleOptions {
-            store: folder.join("store"),
-            ..ModuleOptions::default()
-        },
         cluster: ClusterChoice {
             client: ClientArgs {
                 kubeconfig: Some(folder.join("none")),
@@ -35,23 +23,7 @@ fn options(folder: &Path) -> StandaloneOptions {
             },
             may_be_missing: false,
         },
-        policy_timeout: Some(Duration::from_secs(2)),
-        always_accept_namespace: None,
-        limits: WebhookLimits {
-            body: 8 << 20,
-            bodies: 64 << 20,
-            queue: FairLimits {
-                places: 2,
-                waiting: 256,
-                waiting_per_policy: 256,
-                slow_after: Duration::from_millis(100),
-            },
-            time: Some(Duration::from_secs(30)),
-        },
         continue_on_errors: false,
-        shutdown_delay: Duration::ZERO,
-        metrics: Metrics::new().unwrap(),
-        clock: Clock::system(),
     }
 }
 
@@ -74,7 +46,7 @@ async fn a_changed_file_is_served_and_a_broken_one_is_not() {
     let write = |text: String| fs::write(&file, text).unwrap();
     write(format!("p: {{module: '{yes}'}}"));
 
-    let server = Standalone::start(options(folder.path())).await.unwrap();
+    let server = options(folder.path()).start().await.unwrap();
     let (address, admin) = (server.address(), server.readiness_address());
     let shutdown = Shutdown::new();
     let running = tokio::spawn(server.run_until(shutdown.clone()));
@@ -130,11 +102,11 @@ async fn until_metric(browser: &Browser, admin: SocketAddr, line: &str) {
 }
 
 #[tokio::test]
-async fn a_bad_start_says_what_is_wrong() {
+async fn a_failed_start_reports_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let start = async |text: &str| {
         fs::write(folder.path().join("policies.yml"), text).unwrap();
-        let error = Standalone::start(options(folder.path())).await.unwrap_err();
+        let error = options(folder.path()).start().await.unwrap_err();
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         (error, cause.unwrap_or_default())
     };
@@ -168,7 +140,7 @@ async fn with_continue_on_errors_the_rest_is_served() {
         continue_on_errors: true,
         ..options(folder.path())
     };
-    let server = Standalone::start(options).await.unwrap();
+    let server = options.start().await.unwrap();
     let (address, admin) = (server.address(), server.readiness_address());
     let browser = Browser::new();
     assert_eq!(browser.allowed(address, "p").await, (200, Some(true)));

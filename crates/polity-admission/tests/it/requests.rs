@@ -37,7 +37,7 @@ async fn requests_have_an_id() {
 }
 
 #[tokio::test]
-async fn metrics_of_section_21() {
+async fn requests_are_counted_under_the_names_that_dashboards_use() {
     let server = server();
     for path in ["/validate/p", "/validate/q", "/audit/q"] {
         server.judge(path).await;

@@ -1,7 +1,8 @@
-//! Guests that answer what they are told to, and a webhook over policies made of them.
+//! Guests that answer what they are told to, and a review service over policies made of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use polity_admission::{
-    FairLimits, PolicyTable, Prepared, ServerMetrics, Webhook, WebhookLimits, WebhookOptions,
+    FairLimits, ModuleOptions, PolicyTable, Prepared, RequestLimits, ReviewService,
+    ReviewServiceOptions, ServerMetrics, ServerOptions,
 };
 use polity_eval::{
     Engine, EngineOptions, Environment, ExecutionMode, InitError, Module, NoServices, Policy,
@@ -112,12 +114,43 @@ pub(crate) fn compile(text: &str) -> Module {
         .unwrap()
 }
 
-/// A webhook in the making.
+/// The options of a server on free ports of loopback, without TLS, that keeps its modules in a directory.
+pub(crate) fn server_options(store: PathBuf) -> ServerOptions {
+    let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    ServerOptions {
+        listen: local,
+        readiness_listen: local,
+        tls: None,
+        engine: EngineOptions::default(),
+        modules: ModuleOptions {
+            store,
+            ..ModuleOptions::default()
+        },
+        policy_timeout: Some(Duration::from_secs(2)),
+        always_accept_namespace: None,
+        limits: RequestLimits {
+            body: 8 << 20,
+            bodies: 64 << 20,
+            queue: FairLimits {
+                places: 2,
+                waiting: 256,
+                waiting_per_policy: 256,
+                slow_after: Duration::from_millis(100),
+            },
+            time: Some(Duration::from_secs(30)),
+        },
+        shutdown_delay: Duration::ZERO,
+        metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
+    }
+}
+
+/// The parts of a review service.
 pub(crate) struct Server {
     pub(crate) file: String,
     pub(crate) modules: BTreeMap<String, Module>,
     pub(crate) environment: Environment,
-    pub(crate) limits: WebhookLimits,
+    pub(crate) limits: RequestLimits,
 }
 
 impl Server {
@@ -130,7 +163,7 @@ impl Server {
                 .map(|(name, text)| ((*name).to_owned(), compile(text)))
                 .collect(),
             environment: Environment::new(Arc::new(NoServices)),
-            limits: WebhookLimits {
+            limits: RequestLimits {
                 body: 1 << 20,
                 bodies: 16 << 20,
                 queue: FairLimits {
@@ -161,33 +194,33 @@ impl Server {
             Prepared { id, config, policy }
         });
         let table = PolicyTable::new(prepared);
-        let webhook = Webhook::new(WebhookOptions {
+        let reviews = ReviewService::new(ReviewServiceOptions {
             environment: self.environment.clone(),
             table: Arc::new(ArcSwap::from_pointee(table)),
             limits: self.limits,
             metrics: ServerMetrics::new(&metrics.meter("kubewarden")),
             clock: Clock::system(),
         });
-        Running { webhook, metrics }
+        Running { reviews, metrics }
     }
 }
 
-/// A webhook that answers.
+/// A review service, and the metrics that it counts.
 #[derive(Clone)]
 pub(crate) struct Running {
-    pub(crate) webhook: Webhook,
+    pub(crate) reviews: ReviewService,
     pub(crate) metrics: Metrics,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpReply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl HttpReply {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
@@ -205,18 +238,18 @@ impl Answer {
 }
 
 impl Running {
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
-        let response = self.webhook.clone().oneshot(request).await.unwrap();
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> HttpReply {
+        let response = self.reviews.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
-        Answer {
+        HttpReply {
             status: parts.status.as_u16(),
             headers: parts.headers,
             text: String::from_utf8(bytes.to_vec()).unwrap(),
         }
     }
 
-    pub(crate) async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Bytes>) -> HttpReply {
         self.send(request(Method::POST, path, body)).await
     }
 

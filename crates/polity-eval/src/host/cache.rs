@@ -1,4 +1,4 @@
-//! What is remembered between requests: answers of services, and what guests keep themselves.
+//! Caches between requests: responses of services, and the values that guests keep.
 
 use std::{
     sync::Arc,
@@ -10,15 +10,15 @@ use polity_wasm::Deadline;
 
 use super::{CapabilityRequest, Services};
 
-/// How long answers of registries and signature checks hold.
+/// How long responses of registries and results of signature checks are kept.
 const REGISTRY_ANSWERS: Duration = Duration::from_mins(1);
-/// How long answers of the cluster hold.
+/// How long responses of the cluster are kept.
 const CLUSTER_ANSWERS: Duration = Duration::from_secs(5);
 
-/// Bytes that one cache may take, keys included.
+/// The size limit of one cache in bytes, including keys.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// An entry with the time it is good for.
+/// An entry with its lifetime.
 #[derive(Clone)]
 struct Entry {
     bytes: Arc<[u8]>,
@@ -49,7 +49,7 @@ where
 {
     Cache::builder()
         .max_capacity(MAX_BYTES)
-        // An entry costs something even when it is empty.
+        // An entry takes memory even if it is empty.
         .weigher(move |key: &K, entry: &Entry| {
             u32::try_from(size(key) + entry.bytes.len() + 128).unwrap_or(u32::MAX)
         })
@@ -57,14 +57,14 @@ where
         .build()
 }
 
-/// What guests keep between requests, each policy for itself.
+/// The values that guests keep between requests, separate for each policy.
 pub struct GuestCache(Cache<(Arc<str>, String), Entry>);
 
 impl GuestCache {
     pub(crate) fn set(&self, policy: &Arc<str>, key: &str, value: Vec<u8>, ttl_seconds: u64) {
         let entry = Entry {
             bytes: value.into(),
-            // Beyond this the cache's own arithmetic ends; it is a year.
+            // The arithmetic of the cache overflows beyond about a year.
             ttl: Duration::from_secs(ttl_seconds.min(365 * 24 * 3600)),
         };
         self.0.insert((policy.clone(), key.to_owned()), entry);
@@ -83,14 +83,14 @@ impl Default for GuestCache {
     }
 }
 
-/// Services whose answers are remembered for a while. Errors are not.
+/// Services with a cache of their responses. Errors are not cached.
 pub struct CachedServices<S> {
     services: S,
     answers: Cache<String, Entry>,
 }
 
 impl<S: Services> CachedServices<S> {
-    /// Remembers answers of `services`.
+    /// Caches the responses of `services`.
     pub fn new(services: S) -> Self {
         Self {
             services,
@@ -118,7 +118,7 @@ impl<S: Services> Services for CachedServices<S> {
     }
 }
 
-/// How long an answer holds, if it does at all. Lists come from a store that is kept up to date.
+/// How long a response is cached; `None` if it is not. Lists come from a store that watches keep up to date.
 fn lifetime(request: &CapabilityRequest) -> Option<Duration> {
     match request {
         CapabilityRequest::OciManifestDigest { .. }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_of_section_12_1() {
+    fn responses_are_kept_for_as_long_as_their_call_allows() {
         let image = CapabilityRequest::OciManifest {
             image: "i".to_owned(),
         };

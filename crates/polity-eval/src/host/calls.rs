@@ -1,4 +1,4 @@
-//! Every call that reaches the services, read from the payloads that guests write.
+//! The host calls that reach the services, parsed from the payloads of guests.
 
 use std::collections::BTreeSet;
 
@@ -7,34 +7,34 @@ use serde_json::{Map, Value};
 
 use super::{failure, read};
 
-/// What a guest asks for.
+/// A host call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CapabilityRequest {
     /// `oci/v1/manifest_digest`.
     OciManifestDigest {
-        /// The image.
+        /// The image reference.
         image: String,
     },
     /// `oci/v1/oci_manifest`.
     OciManifest {
-        /// The image.
+        /// The image reference.
         image: String,
     },
     /// `oci/v1/oci_manifest_config`.
     OciManifestAndConfig {
-        /// The image.
+        /// The image reference.
         image: String,
     },
     /// `oci/v1/verify` and `oci/v2/verify`.
     Verify {
-        /// How.
+        /// How the signature is verified.
         kind: VerifyKind,
         /// The image, and the keys or identities that must have signed it.
         arguments: Map<String, Value>,
     },
     /// `net/v1/dns_lookup_host`.
     DnsLookupHost {
-        /// The name.
+        /// The name of the object or host.
         host: String,
     },
     /// `crypto/v1/is_certificate_trusted`.
@@ -62,15 +62,15 @@ pub enum VerifyKind {
     Certificate,
 }
 
-/// Is a certificate trusted?
+/// The arguments of `is_certificate_trusted`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateQuery {
     /// The certificate.
     pub cert: Certificate,
-    /// Intermediates first, root last; without it, the public roots.
+    /// The chain, intermediates first and root last; without it the public roots are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_chain: Option<Vec<Certificate>>,
-    /// When it must still be valid; empty is the same as absent.
+    /// The time at which it must be valid; empty is the same as absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_after: Option<String>,
 }
@@ -78,85 +78,85 @@ pub struct CertificateQuery {
 /// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Certificate {
-    /// How it is written.
+    /// The encoding of its bytes.
     pub encoding: CertificateEncoding,
-    /// Its bytes.
+    /// The encoded certificate.
     pub data: Vec<u8>,
 }
 
-/// How a certificate is written.
+/// The encoding of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CertificateEncoding {
-    /// As text.
+    /// PEM.
     Pem,
-    /// In binary.
+    /// DER.
     Der,
 }
 
-/// Objects of a kind.
+/// The arguments of a list call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListResources {
-    /// Group and version.
+    /// The API group and version.
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// Only of this namespace; `None`: of all.
+    /// The namespace; `None` for all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Only with these labels.
+    /// A label selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
-    /// Only with these fields.
+    /// A field selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
-    /// Only these fields of each.
+    /// The fields to return of each object; `None` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_masks: Option<BTreeSet<String>>,
 }
 
-/// One object.
+/// The arguments of `get_resource`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetResource {
-    /// Group and version.
+    /// The API group and version.
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// The name.
+    /// The name of the object or host.
     pub name: String,
     /// The namespace, for namespaced kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Whether it must be fresh.
+    /// Whether the cache must not be used.
     #[serde(default)]
     pub disable_cache: bool,
-    /// Only these fields.
+    /// The fields to return; `None` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_masks: Option<BTreeSet<String>>,
 }
 
-/// May somebody do something?
+/// The arguments of `can_i`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectAccess {
-    /// Who, and what.
+    /// The user and the action, as in a SubjectAccessReview.
     pub subject_access_review: SubjectAccessReview,
-    /// Whether the answer must be fresh.
+    /// Whether the cache must not be used.
     #[serde(default)]
     pub disable_cache: bool,
 }
 
-/// Who may do what.
+/// The user and the action to check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectAccessReview {
-    /// Who.
+    /// The name of the user.
     pub user: String,
-    /// In which groups.
+    /// The groups of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<String>>,
-    /// What.
+    /// The action.
     pub resource_attributes: ResourceAttributes,
 }
 
-/// What somebody may do, or not.
+/// The action to check: a verb on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceAttributes {
     /// `get`, `create`, …
@@ -181,7 +181,7 @@ pub struct ResourceAttributes {
 }
 
 impl CapabilityRequest {
-    /// Reads a call; what nobody offers is named as the protocol wants it.
+    /// Parses a call. An unknown one is an error with the text that the protocol requires.
     pub fn parse(namespace: &str, operation: &str, payload: &[u8]) -> Result<Self, String> {
         let request = match (namespace, operation) {
             ("oci", "v1/verify") => verify_v1(payload),
@@ -214,7 +214,7 @@ impl CapabilityRequest {
         request.map_err(failure)
     }
 
-    /// Namespace and operation.
+    /// The capability that the call needs, such as `oci/v2/verify`.
     pub fn capability(&self) -> &'static str {
         match self {
             Self::OciManifestDigest { .. } => "oci/v1/manifest_digest",
@@ -232,7 +232,7 @@ impl CapabilityRequest {
         }
     }
 
-    /// The kind whose objects it reads from the cluster.
+    /// The kind that the call reads from the cluster, if any.
     pub fn resource_kind(&self) -> Option<(&str, &str)> {
         match self {
             Self::ListResources(list) => Some((&list.api_version, &list.kind)),
@@ -241,7 +241,7 @@ impl CapabilityRequest {
         }
     }
 
-    /// The name that recordings know it by.
+    /// The name of the call in recordings.
     pub fn tag(&self) -> &'static str {
         match self {
             Self::OciManifestDigest { .. } => "OciManifestDigest",
@@ -259,7 +259,7 @@ impl CapabilityRequest {
         }
     }
 
-    /// Its arguments, without those that are unset.
+    /// The arguments that are set.
     pub fn arguments(&self) -> Value {
         let value = match self {
             Self::OciManifestDigest { image }
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_of_section_12_1_is_read() {
+    fn every_host_call_is_read() {
         for (call, payload, tag) in [
             (
                 "oci v1/verify",

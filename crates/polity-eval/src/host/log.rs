@@ -1,4 +1,4 @@
-//! What guests log and print, as events of the target `policy_log`.
+//! Log entries and output of guests, as events with the target `policy_log`.
 
 use polity_wasm::{LogBudget, Stream};
 use serde_json::{Map, Value};
@@ -25,9 +25,9 @@ impl Level {
     }
 }
 
-/// Writes one entry of `tracing/log`, as far as the budget goes. What cannot be read is written too.
+/// Writes one entry of `tracing/log`, within the budget. An entry that cannot be parsed is written as text.
 pub(super) fn entry(policy: &str, request_uid: &str, payload: &[u8], budget: &mut LogBudget) {
-    // Bounded before it is parsed: a cut entry is malformed, and written as text.
+    // Truncated before it is parsed: a truncated entry is malformed and written as text.
     let text = String::from_utf8_lossy(payload);
     let Some(text) = budget.admit(&text) else {
         return;
@@ -56,7 +56,7 @@ fn read(text: &str) -> Option<(Level, String, String)> {
     Some((level, message, Value::Object(fields).to_string()))
 }
 
-/// Writes what a guest printed.
+/// Writes the output of a guest.
 pub(super) fn printed(policy: &str, request_uid: &str, stream: Stream, text: &str) {
     let level = match stream {
         Stream::Console | Stream::Stdout => Level::Debug,
@@ -65,9 +65,9 @@ pub(super) fn printed(policy: &str, request_uid: &str, stream: Stream, text: &st
     emit(level, policy, request_uid, "{}", text);
 }
 
-/// An event at a level known only at run time.
+/// Emits an event at a level that is known only at run time.
 fn emit(level: Level, policy: &str, request_uid: &str, data: &str, message: &str) {
-    // The span is of the highest level, so that whoever sees the event sees whose it is.
+    // The span has the highest level, so that every visible event shows its policy.
     let span = tracing::error_span!(target: "policy_log", "policy_log", policy, request_uid);
     let _entered = span.enter();
     match level {

@@ -1,10 +1,10 @@
-//! What guests get to see of an object: never what only machines need, and only what they ask for.
+//! Prunes objects for guests: removes fields that no policy needs, and keeps only the fields that the guest asks for.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Always kept, whatever a mask says.
+/// Fields that every mask keeps.
 const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Removes `managedFields` and the last-applied annotation, then everything that no mask names. Masks are
@@ -33,7 +33,7 @@ fn forget_machinery(metadata: &mut Map<String, Value>) {
     }
 }
 
-/// Whether a field is on one of the paths; what is below it and on none is removed.
+/// Whether a field is on one of the paths. Fields below it that are on no path are removed.
 fn keep(name: &str, value: &mut Value, paths: &[&[&str]]) -> bool {
     let below: Vec<&[&str]> = paths
         .iter()
@@ -41,7 +41,7 @@ fn keep(name: &str, value: &mut Value, paths: &[&[&str]]) -> bool {
         .filter(|(first, _)| **first == name)
         .map(|(_, rest)| rest)
         .collect();
-    // A path that ends here takes everything below.
+    // A path that ends here keeps everything below.
     if !below.is_empty() && below.iter().all(|rest| !rest.is_empty()) {
         narrow(value, &below);
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_of_section_12_1() {
+    fn a_mask_keeps_the_fields_that_it_names() {
         let head = json!({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}});
         let with = |key: &str, value: Value| {
             let mut object = head.clone();

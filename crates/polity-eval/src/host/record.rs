@@ -1,4 +1,4 @@
-//! Conversations between guests and services: written down once, played back where there is no cluster.
+//! Records host calls and their responses, and replays them where there is no cluster.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,59 +8,59 @@ use serde_json::Value;
 
 use super::{CapabilityRequest, Services};
 
-/// One request and its answer. A recording is a YAML list of these.
+/// A host call and its response. A recording is a YAML list of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Exchange {
-    /// The only kind there is.
+    /// The only variant of the format.
     Exchange {
         /// YAML with a tag such as `!KubernetesGetResource`.
         request: String,
-        /// What came back.
-        response: Answer,
+        /// The response of the service.
+        response: RecordedResponse,
     },
 }
 
-/// What a service answered.
+/// The recorded response of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
-pub enum Answer {
-    /// JSON, as text.
+pub enum RecordedResponse {
+    /// The call succeeded.
     Success {
-        /// The text.
+        /// The payload or message.
         payload: String,
     },
-    /// Why not.
+    /// The call failed.
     Error {
-        /// The text.
+        /// The payload or message.
         message: String,
     },
 }
 
-/// Why a recording cannot be played back.
+/// Why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// Not the YAML of a recording.
     #[error("not a recording: {0}")]
     Yaml(String),
-    /// A request in it has no tag, or no readable arguments.
+    /// A request has no tag, or arguments that cannot be parsed.
     #[error("exchange {n}: {problem}")]
     Request {
-        /// Which one, from 1.
+        /// The number of the exchange, from 1.
         n: usize,
-        /// What is wrong.
+        /// Why it cannot be parsed.
         problem: String,
     },
 }
 
-/// Services that write down what they are asked and what they answer.
+/// Services that record the calls that they forward.
 pub struct Recorder<S> {
     services: S,
     exchanges: Mutex<Vec<Exchange>>,
 }
 
 impl<S: Services> Recorder<S> {
-    /// Records what `services` say.
+    /// Records the calls to `services`.
     pub fn new(services: S) -> Self {
         Self {
             services,
@@ -68,7 +68,7 @@ impl<S: Services> Recorder<S> {
         }
     }
 
-    /// What was said so far.
+    /// The calls recorded so far.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.exchanges
             .lock()
@@ -81,10 +81,10 @@ impl<S: Services> Services for Recorder<S> {
     fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String> {
         let answer = self.services.call(request, deadline);
         let response = match &answer {
-            Ok(bytes) => Answer::Success {
+            Ok(bytes) => RecordedResponse::Success {
                 payload: String::from_utf8_lossy(bytes).into_owned(),
             },
-            Err(message) => Answer::Error {
+            Err(message) => RecordedResponse::Error {
                 message: message.clone(),
             },
         };
@@ -100,14 +100,14 @@ impl<S: Services> Services for Recorder<S> {
     }
 }
 
-/// Services that only know what a recording says.
+/// Services that answer from a recording.
 pub struct Replay {
-    exchanges: Vec<(String, Value, Answer)>,
+    exchanges: Vec<(String, Value, RecordedResponse)>,
     used: Mutex<Vec<bool>>,
 }
 
 impl Replay {
-    /// Reads a recording.
+    /// Parses a recording.
     pub fn parse(yaml: &str) -> Result<Self, ReplayError> {
         let options = serde_saphyr::options! { with_snippet: false };
         let exchanges: Vec<Exchange> = serde_saphyr::from_str_with_options(yaml, options)
@@ -130,7 +130,7 @@ impl Replay {
 }
 
 impl Services for Replay {
-    /// The first answer to this request that was not given yet; once all were, the last one again.
+    /// The first recorded response to this call that was not used yet; after that the last one again.
     fn call(&self, request: &CapabilityRequest, _: Deadline) -> Result<Vec<u8>, String> {
         let (tag, arguments) = (request.tag(), without_nulls(request.arguments()));
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,8 +143,8 @@ impl Services for Replay {
         };
         used[*n] = true;
         match &self.exchanges[*n].2 {
-            Answer::Success { payload } => Ok(payload.clone().into_bytes()),
-            Answer::Error { message } => Err(message.clone()),
+            RecordedResponse::Success { payload } => Ok(payload.clone().into_bytes()),
+            RecordedResponse::Error { message } => Err(message.clone()),
         }
     }
 }
@@ -171,7 +171,7 @@ fn parse_tagged_yaml(text: &str) -> Result<(String, Value), String> {
     Ok((tag.to_owned(), without_nulls(arguments)))
 }
 
-/// What is unset may be written as null or left out.
+/// Unset arguments may be null or absent.
 fn without_nulls(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {
         fields.retain(|_, value| !value.is_null());

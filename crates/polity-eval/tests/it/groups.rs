@@ -1,4 +1,4 @@
-//! Section 18: groups with expressions, causes and members of their own.
+//! Groups: expressions, causes, and members (docs/spec/admission.md#18).
 
 use polity_eval::{Environment, InitError, Module, Policy, parse_policies};
 

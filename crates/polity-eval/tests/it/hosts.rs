@@ -1,4 +1,4 @@
-//! Section 12: what guests may call, what they hear when they may not, and recordings.
+//! Host calls: which ones a guest may make, the error when it may not, and recordings (docs/spec/admission.md#12).
 
 use std::sync::{Arc, Mutex};
 
@@ -76,7 +76,7 @@ const GET_POD: &str = r#"{"api_version":"v1","kind":"Pod","name":"n","disable_ca
 const READS_PODS: &str = "contextAwareResources: [{apiVersion: v1, kind: Pod}]";
 
 #[test]
-fn the_gates_of_section_12_2_in_order() {
+fn permissions_are_checked_in_order() {
     for (call, grants, expected) in [
         (
             ("other", "oci", "v1/verify", ""),

@@ -1,4 +1,5 @@
-//! Every row of the table in section 8.4 that is not about HTTP, on `/validate`, `/audit` and `/validate_raw`.
+//! Every outcome of a request that is not about HTTP, on `/validate`, `/audit` and `/validate_raw`
+//! (docs/spec/admission.md#8-4).
 
 use polity_eval::{Environment, InitError, Origin};
 

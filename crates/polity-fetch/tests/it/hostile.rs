@@ -385,7 +385,8 @@ fn log_in(fetcher: &mut Fetcher, guard: &tempfile::TempDir, host: &str) {
     fetcher.credentials = Credentials::from_directory(guard.path());
 }
 
-/// What a registry names as its token server, or redirects to, is not asked if it is out of reach or has no TLS.
+/// A token server that a registry names, or the target of its redirect, gets no request if it is out of reach or has no
+/// TLS.
 #[tokio::test]
 async fn a_registry_cannot_send_requests_where_they_may_not_go() {
     let inside = Listener::default();
@@ -402,6 +403,22 @@ async fn a_registry_cannot_send_requests_where_they_may_not_go() {
             Some("http://169.254.169.254/token".to_owned()),
             None,
         ),
+        (
+            "metadata outside the link",
+            Some("http://168.63.129.16/token".to_owned()),
+            None,
+        ),
+        (
+            "metadata in a redirect",
+            None,
+            Some("http://100.100.100.200/".to_owned()),
+        ),
+        (
+            "metadata behind NAT64",
+            None,
+            Some("http://[64:ff9b::a9fe:a9fe]/".to_owned()),
+        ),
+        ("multicast", None, Some("http://224.0.0.1/".to_owned())),
         ("scheme", Some("file:///etc/passwd".to_owned()), None),
     ] {
         let router = Router::new().fallback(move |request: Request| async move {
@@ -428,6 +445,40 @@ async fn a_registry_cannot_send_requests_where_they_may_not_go() {
         assert!(is_refused, "{name}: {error}");
     }
     assert_eq!(inside.n_asked(), 0);
+}
+
+/// A service on all addresses of this machine gets no request by the address of an interface either. Without a network
+/// there is no such address, and loopback stands in for it.
+#[tokio::test]
+async fn the_addresses_of_our_interfaces_are_out_of_reach() {
+    let inside = Listener::default();
+    let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let router = inside.router();
+    tokio::spawn(async { axum::serve(listener, router).await });
+    let interface = || {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+        socket.connect("203.0.113.1:9")?;
+        socket.local_addr()
+    };
+    let ip = interface().map_or("127.0.0.1".parse().unwrap(), |address| address.ip());
+    let (_guard, mut fetcher, _) = with_server(Router::new()).await;
+    fetcher.sources.reach = Reach::BeyondThisMachine;
+    for scheme in ["registry", "https", "http"] {
+        let uri = format!("{scheme}://{ip}:{port}/p");
+        let error = fetch(&fetcher, &uri).await.unwrap_err();
+        assert!(
+            matches!(error, FetchError::OutOfReach { .. }),
+            "{uri}: {error}"
+        );
+    }
+    assert_eq!(inside.n_asked(), 0);
+
+    let host = format!("{ip}:{port}");
+    fetcher.sources.insecure_sources.insert(host.clone());
+    let listed = fetch(&fetcher, &format!("http://{host}/p")).await;
+    assert!(listed.is_err(), "it is no module");
+    assert!(inside.n_asked() > 0, "a listed source is reached");
 }
 
 /// The host that a redirect leads to gets the request, but not the credentials.

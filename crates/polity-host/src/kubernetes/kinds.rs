@@ -1,4 +1,4 @@
-//! Which kinds the cluster has, looked up when a guest first asks for one.
+//! The kinds of the cluster, looked up at the first host call that needs one.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use moka::sync::Cache;
 
 use super::{ClusterError, failed};
 
-/// How long a kind is taken to be what it was: definitions are replaced, rarely.
+/// How long a kind is cached: CustomResourceDefinitions are replaced rarely.
 const HOLDS: Duration = Duration::from_mins(5);
-/// Policies read a handful of kinds.
+/// The number of cached kinds: policies read only a few.
 const MAX_KINDS: u64 = 1000;
 
-/// A kind, and how it is reached.
+/// A kind with its API resource.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
     pub(super) resource: ApiResource,
@@ -35,7 +35,7 @@ impl Kinds {
         Self { client, known }
     }
 
-    /// Finds a kind. One that is missing is looked for again the next time: its definition may come.
+    /// Finds a kind. A missing kind is not cached, because its definition may be created.
     pub(super) async fn find(&self, api_version: &str, kind: &str) -> Result<Kind, ClusterError> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(found) = self.known.get(&key) {

@@ -1,4 +1,4 @@
-//! The objects of one list: an index that watch events change and that questions read.
+//! The objects of one list: an index that watch events change and host calls read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use kube::runtime::watcher::Event;
 use polity_eval::{ListResources, prune_object};
 use serde_json::Value;
 
-/// Namespace and name; the order of an answer.
+/// Namespace and name, in the order of a list.
 type Key = (String, String);
 
-/// Objects as text, without what guests do not get to see. Nothing is parsed when a guest asks.
+/// Objects as pruned JSON text, so that a host call parses nothing.
 #[derive(Debug)]
 pub(super) struct Objects {
     api_version: String,
     kind: String,
     masks: Option<BTreeSet<String>>,
     current: BTreeMap<Key, String>,
-    /// A new list on its way; the old one is good until it is complete.
+    /// A new list that is not complete yet; the old one is used until then.
     coming: Option<BTreeMap<Key, String>>,
     n_bytes: usize,
     rendered: Option<Arc<[u8]>>,
 }
 
-/// What an event did.
+/// The effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Nothing that a reader could see.
+    /// No visible change.
     None,
     /// The list is complete, for the first time or again.
     Listed,
-    /// One object came, changed or went.
+    /// One object was added, changed or deleted.
     One,
 }
 
@@ -48,7 +48,7 @@ impl Objects {
         }
     }
 
-    /// Takes an event.
+    /// Applies an event.
     pub(super) fn apply(&mut self, event: Event<DynamicObject>) -> Change {
         match event {
             Event::Init => {
@@ -96,7 +96,7 @@ impl Objects {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all objects.
     pub(super) fn clear(&mut self) {
         self.current.clear();
         self.coming = None;
@@ -104,12 +104,12 @@ impl Objects {
         self.n_bytes = 0;
     }
 
-    /// What it takes, about.
+    /// The approximate size in bytes.
     pub(super) fn n_bytes(&self) -> usize {
         self.n_bytes + self.rendered.as_ref().map_or(0, |bytes| bytes.len())
     }
 
-    /// The list as JSON; made once for all who ask between two changes.
+    /// The list as JSON, built once between two changes.
     pub(super) fn render(&mut self) -> Arc<[u8]> {
         if let Some(rendered) = &self.rendered {
             return rendered.clone();
@@ -142,7 +142,7 @@ impl Objects {
     }
 }
 
-/// An object as JSON. In lists objects do not say what they are; guests are told.
+/// An object as JSON. Objects of a list have no `apiVersion` and `kind`, so they are added.
 pub(super) fn to_value(mut object: DynamicObject, api_version: &str, kind: &str) -> Value {
     object.types = None;
     let mut value = serde_json::to_value(&object).unwrap_or_default();
@@ -161,7 +161,7 @@ fn key(object: &DynamicObject) -> Key {
     )
 }
 
-/// The entry that was in this one's place.
+/// The entry that this one replaced.
 fn replace(entries: &mut BTreeMap<Key, String>, key: Key, text: String) -> Option<(Key, String)> {
     let old = entries.remove_entry(&key);
     entries.insert(key, text);
@@ -169,7 +169,7 @@ fn replace(entries: &mut BTreeMap<Key, String>, key: Key, text: String) -> Optio
 }
 
 fn size((namespace, name): &Key, text: &str) -> usize {
-    // Three strings and a place in the tree cost something besides their characters.
+    // Three strings and a tree node take memory besides their characters.
     namespace.len() + name.len() + text.len() + 128
 }
 

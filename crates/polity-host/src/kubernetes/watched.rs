@@ -1,5 +1,5 @@
-//! Lists that watches keep up to date: started at the first question, shared by all who ask the same, given up
-//! when nobody asks any more.
+//! Lists that watches keep up to date: started at the first host call, shared by equal calls, and stopped when
+//! unused.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,19 +19,19 @@ use tokio::task::JoinHandle;
 use super::objects::{Change, Objects};
 use super::{ClusterError, ClusterLimits, failed};
 
-/// How long a list that was too large is not tried again: trying costs the API server the whole of it.
+/// How long a list that was too large is not retried: each attempt transfers the whole list.
 const TOO_LARGE_FOR: Duration = Duration::from_mins(1);
 
-/// All lists that are watched now.
+/// All watched lists.
 pub(super) struct Stores {
     limits: ClusterLimits,
     clock: Clock,
-    /// By what was asked: kind, namespace, selectors and masks.
+    /// By query: kind, namespace, selectors and masks.
     by_query: Mutex<HashMap<String, Arc<Store>>>,
     n_bytes: Arc<AtomicUsize>,
 }
 
-/// One list.
+/// One watched list.
 struct Store {
     objects: Mutex<Objects>,
     last_asked: Mutex<Moment>,
@@ -39,14 +39,14 @@ struct Store {
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How far a list is.
+/// The state of a list.
 #[derive(Debug, Clone)]
 enum Phase {
-    /// Its first answer is on the way.
+    /// The first list is being read.
     Listing,
-    /// It can be read.
+    /// The list is complete.
     Ready,
-    /// The API server said no; it is asked again meanwhile.
+    /// The API server refused; the request is retried.
     Failed(ClusterError),
 }
 
@@ -60,7 +60,7 @@ impl Stores {
         }
     }
 
-    /// The list for a query, once it is there.
+    /// The list for a query, after its first read.
     pub(super) async fn list(
         &self,
         query: &ListResources,
@@ -68,7 +68,7 @@ impl Stores {
     ) -> Result<Vec<u8>, ClusterError> {
         let store = self.store(query, api);
         let mut phase = store.phase.subscribe();
-        // The sender is in the store, which we hold.
+        // The sender is in the store, which outlives this wait.
         let reached = phase
             .wait_for(|phase| !matches!(phase, Phase::Listing))
             .await
@@ -84,7 +84,7 @@ impl Stores {
         stores.values().filter(|store| store.runs()).count()
     }
 
-    /// The store for a query, made and started if there is none that runs.
+    /// The store for a query, started if none is running.
     fn store(&self, query: &ListResources, api: Api<DynamicObject>) -> Arc<Store> {
         let key = serde_json::to_string(query).expect("strings serialise");
         let now = self.clock.moment();
@@ -150,14 +150,14 @@ impl Store {
     }
 }
 
-/// Keeps one store up to date for as long as somebody asks.
+/// Keeps one store up to date as long as it is used.
 struct Keeper {
     store: Weak<Store>,
     doing: String,
     limits: ClusterLimits,
     clock: Clock,
     all_bytes: Arc<AtomicUsize>,
-    /// What of `all_bytes` is this store's.
+    /// The share of this store in `all_bytes`.
     counted: usize,
 }
 
@@ -189,14 +189,14 @@ impl Keeper {
         self.clock.sleep(TOO_LARGE_FOR).await;
     }
 
-    /// When nobody will have asked for long enough; none when the store is gone.
+    /// When the store has been unused for long enough; `None` if it is dropped.
     fn idle_at(&self) -> Option<Moment> {
         let store = self.store.upgrade()?;
         let last_asked = *lock(&store.last_asked);
         Some(last_asked + self.limits.idle)
     }
 
-    /// Takes an event; false when the store has grown too large to go on.
+    /// Applies an event; false if the store has become too large.
     fn take(&mut self, event: Event<DynamicObject>) -> bool {
         let Some(store) = self.store.upgrade() else {
             return false;
@@ -210,7 +210,7 @@ impl Keeper {
                 doing: self.doing.clone(),
                 limit: self.limits.bytes,
             };
-            tracing::warn!(error = %error, "a list for policies is given up");
+            tracing::warn!(error = %error, "watched list dropped");
             store.phase.send_replace(Phase::Failed(error));
             lock(&store.objects).clear();
             self.count(0);
@@ -222,7 +222,7 @@ impl Keeper {
         true
     }
 
-    /// Notes what the store takes now, and says what all take together.
+    /// Updates the size of this store, and returns the size of all stores.
     fn count(&mut self, n_bytes: usize) -> usize {
         self.all_bytes.fetch_add(n_bytes, Ordering::Relaxed);
         let before = self.all_bytes.fetch_sub(self.counted, Ordering::Relaxed);
@@ -231,8 +231,8 @@ impl Keeper {
         all
     }
 
-    /// A refusal is passed on at once, also when there was a list before: rights may have been taken away. Who
-    /// does not answer for a while is waited for, with what is known.
+    /// A refusal takes effect at once, even if there was a list before: permissions may have been revoked. While the
+    /// API server cannot be reached, the last list is used.
     fn fail(&self, error: &watcher::Error) {
         let error = match error {
             watcher::Error::InitialListFailed(error)
@@ -250,7 +250,7 @@ impl Keeper {
             },
         };
         let is_final = matches!(&error, ClusterError::Refused { code, .. } if matches!(code, 400 | 401 | 403 | 404 | 405));
-        tracing::warn!(error = %error, "watching for policies failed, trying again");
+        tracing::warn!(error = %error, "watch for policies failed, retrying");
         let Some(store) = self.store.upgrade() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Work that is under way: who asks for the same thing meanwhile waits for the same answer.
+//! Deduplicates concurrent work: callers with the same key wait for the same result.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OnceCell;
 
-/// Work by key. Nothing is remembered once nobody waits for it any more.
+/// Running work by key. A result is dropped when its last caller has it.
 #[derive(Debug)]
 pub(super) struct InFlight<K, V>(Mutex<HashMap<K, Weak<OnceCell<V>>>>);
 
@@ -17,7 +17,7 @@ impl<K, V> Default for InFlight<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> InFlight<K, V> {
-    /// Does the work, or waits for whoever does it already. When that one is cancelled, another who waits takes
+    /// Does the work, or waits for the caller that does it already. If that caller is cancelled, a waiting one takes
     /// over.
     pub(super) async fn once<F: Future<Output = V>>(&self, key: K, work: impl FnOnce() -> F) -> V {
         let cell = self.join(key);

@@ -1,18 +1,18 @@
-//! Why a file of the cache is as good as absent. Never an error: it is made again, and counted.
+//! Why a file of the cache counts as absent. This is not an error: the file is made again, and the reason is counted.
 
 use polity_pki::BlobRefusal;
 
-/// What a look into the cache gives.
+/// The result of a read from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<T> {
     /// The content, checked after it was read.
     Found(T),
-    /// There is nothing to use.
+    /// There is no usable file.
     Absent(AbsentReason),
 }
 
 impl<T> Lookup<T> {
-    /// What was found.
+    /// The content, if there is a usable file.
     pub fn found(self) -> Option<T> {
         match self {
             Self::Found(found) => Some(found),
@@ -21,7 +21,7 @@ impl<T> Lookup<T> {
     }
 }
 
-/// Why there is nothing to use. All but the first want a line in the log.
+/// Why there is no usable file. All reasons but the first are worth a log line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AbsentReason {
     /// There is no file.
@@ -33,16 +33,16 @@ pub enum AbsentReason {
     /// A symbolic link, a directory or a device is in the file's place.
     #[error("what is there is not a file")]
     NotAFile,
-    /// Somebody else's file, which we may not read.
+    /// The file belongs to another user and cannot be read.
     #[error("the file may not be read")]
     Unreadable,
-    /// The file is larger than any that we write.
+    /// The file is larger than any file of the cache.
     #[error("the file is too large")]
     TooLarge,
     /// The file has another size than the signed one. It was not read.
     #[error("the file does not have the size that was signed")]
     OtherSize,
-    /// The file or its signature is not ours, or not what it was.
+    /// The signature is not ours, or the file was changed.
     #[error("{0}")]
     Refused(#[from] BlobRefusal),
     /// It was signed for another module, or as another form of this one.
@@ -57,7 +57,7 @@ pub enum AbsentReason {
 }
 
 impl AbsentReason {
-    /// One word of a small set, for metrics.
+    /// The value of a metric label, from a small set.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::NotThere => "not_there",
@@ -82,8 +82,8 @@ impl AbsentReason {
         }
     }
 
-    /// Whether a write that is under way, or shown late by a network file system, looks like this: worth another look
-    /// for a few seconds.
+    /// Whether a running write, or a network file system that shows it late, can cause this: then a retry for a few
+    /// seconds is worthwhile.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,

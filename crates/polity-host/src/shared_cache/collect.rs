@@ -1,4 +1,4 @@
-//! What may go from the cache. The plan is a function of what lies there, of what is needed and of the time.
+//! Plans which files of the cache are removed. The plan is a function of the files, the demand and the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use polity_fetch::Digest;
 use super::disk::{CacheError, Disk, Entry, What};
 use super::layout::{self, Form};
 
-/// What nobody refers to may be something that is about to be referred to.
+/// The minimum age of a file before it is removed: a new file may belong to a revision that is not recorded yet.
 const GRACE: SignedDuration = SignedDuration::from_hours(1);
 
-/// What is needed of the cache, read from revisions that are known to be complete.
+/// The modules that are needed, from a complete list of revisions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Demand {
-    /// Every module of every revision of this server.
+    /// The modules of all revisions of this server.
     pub references: Vec<Reference>,
-    /// Whether every replica runs this version of the server: code of others is not needed any more.
+    /// Whether every replica runs this version: then code of other versions is not needed.
     pub rollout_complete: bool,
 }
 
@@ -25,29 +25,29 @@ pub struct Demand {
 pub struct Reference {
     /// The module.
     pub digest: Digest,
-    /// Whether the revision is enabled. One that is not keeps only `original.wasm`, to return to.
+    /// Whether the revision is enabled. A disabled one keeps only `original.wasm`, for a rollback.
     pub enabled: bool,
 }
 
-/// What was collected.
+/// The outcome of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Collected {
-    /// How many files went.
+    /// How many files were removed.
     pub files: usize,
-    /// How many empty directories went.
+    /// How many empty directories were removed.
     pub directories: usize,
-    /// Whether everything went that was to go: false when the caller said stop.
+    /// Whether the plan was completed; false if the caller stopped it.
     pub finished: bool,
 }
 
-/// What is to go, in this order.
+/// The entries to remove, in this order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan<'a> {
     files: Vec<&'a Entry>,
     directories: Vec<&'a Entry>,
 }
 
-/// Decides what goes.
+/// Plans which entries are removed.
 pub(super) fn plan<'a>(
     listing: &'a [Entry],
     demand: &Demand,
@@ -65,7 +65,7 @@ pub(super) fn plan<'a>(
             Verdict::Go => true,
         });
 
-    // A directory with something below it stays, and so does one that was just made for something to come.
+    // A directory with entries stays, and so does a new one, which a writer may be about to use.
     let fresh = listing
         .iter()
         .filter(|entry| entry.what == What::Directory && !is_old(entry));
@@ -81,8 +81,7 @@ pub(super) fn plan<'a>(
     Plan { files, directories }
 }
 
-/// Carries a plan out. Before each step the caller is asked whether it may go on; what cannot be removed does not keep
-/// the rest.
+/// Executes a plan. Before each step the caller may stop it. An entry that cannot be removed does not stop the rest.
 pub(super) fn carry_out(
     plan: &Plan<'_>,
     disk: &Disk,
@@ -146,7 +145,7 @@ impl<'a> Needs<'a> {
         };
         let form = Form::of_name(layout::without_signature(name));
         match (form, self.modules.get(directory)) {
-            // Not ours: somebody else's files on the volume are somebody else's business.
+            // Not a file of the cache: files of other programs on the volume stay.
             (None, _) => Verdict::Keep,
             (Some(_), _) if !layout::is_digest_directory(directory) => Verdict::Keep,
             (Some(_), None) => Verdict::GoWhenOld,

@@ -1,5 +1,5 @@
-//! The cache's files. Others can write to the volume too, so every step below the root is taken from an open
-//! directory and follows no symbolic link; what is read is read once, into memory of our own.
+//! The files of the cache. Other processes can write to the volume too, so every step below the root starts at an
+//! open directory and follows no symbolic link, and a file is read once, into private memory.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -13,59 +13,59 @@ use rustix::io::Errno;
 use super::absent::AbsentReason;
 use super::layout;
 
-/// Directories deeper than this are nobody's modules.
+/// Directories deeper than this cannot hold modules.
 const MAX_DEPTH: usize = 64;
-/// How often a write starts over because its directory was collected under it.
+/// How often a write is retried because a collection removed its directory.
 const MAX_ATTEMPTS: usize = 3;
 
-/// The disk does not do what it should, or the caller asked for the impossible.
+/// A failed operation of the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// Reading, writing or listing failed.
     #[error("cannot {doing} {}", path.display())]
     Io {
-        /// What was being done.
+        /// The attempted operation.
         doing: &'static str,
-        /// With which file.
+        /// The file or directory.
         path: PathBuf,
         /// Why it failed.
         #[source]
         source: io::Error,
     },
-    /// The bytes to keep are not the module that they are said to be.
+    /// The bytes to write do not have the digest of the module.
     #[error("the content is not that of {digest}")]
     OtherContent {
-        /// What they are said to be.
+        /// The expected digest.
         digest: polity_fetch::Digest,
     },
-    /// There is no signature, and nothing is kept without one.
+    /// The file cannot be signed, and is not written without a signature.
     #[error("cannot sign a file of the cache")]
     Sign(#[from] polity_pki::SignError),
 }
 
-/// Why a file is not read: as good as absent, or the disk's fault.
+/// Why a file is not read: it counts as absent, or the disk failed.
 #[derive(Debug)]
 pub(super) enum NotRead {
     Absent(AbsentReason),
     Fault(CacheError),
 }
 
-/// Something below the root.
+/// An entry below the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: Vec<String>,
     pub(super) what: What,
     pub(super) modified: Timestamp,
-    /// Tells a file from another one that took its place.
+    /// Identifies the file, to notice when another one replaced it.
     pub(super) inode: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// A file, or a link or device in the place of one.
+    /// A file, or a link or device under the name of one.
     File,
     Directory,
-    /// What we cannot name or may not look into. It stays.
+    /// An entry with an invalid name or without read permission. It is never removed.
     Foreign,
 }
 
@@ -92,7 +92,7 @@ impl Size {
     }
 }
 
-/// A directory, and everything below it.
+/// The directory of the cache.
 #[derive(Debug)]
 pub(super) struct Disk {
     root: PathBuf,
@@ -113,7 +113,7 @@ impl Disk {
         let fault = |error| self.not_read(directory, name, error);
         let open = || -> io::Result<File> {
             let directory = self.open(directory)?;
-            // Not blocking: nobody is made to wait at a pipe in the place of a file.
+            // Non-blocking, so that a named pipe under this name cannot block the read.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             Ok(fs::openat(&directory, name, flags, Mode::empty())?.into())
         };
@@ -132,7 +132,7 @@ impl Disk {
         Ok(bytes)
     }
 
-    /// Writes a file under another name, lets it reach the disk, and renames it. What is in its way goes.
+    /// Writes a file under a temporary name, syncs it, and renames it. An obstacle under its name is removed.
     pub(super) fn write(
         &self,
         directory: &[String],
@@ -167,7 +167,7 @@ impl Disk {
         }
     }
 
-    /// The names in a directory; none if it is not there.
+    /// The names in a directory; empty if it does not exist.
     pub(super) fn names(&self, directory: &[String]) -> Result<Vec<String>, CacheError> {
         let list = || -> io::Result<Vec<String>> {
             let mut names = Vec::new();
@@ -213,7 +213,7 @@ impl Disk {
         Ok(found)
     }
 
-    /// What a directory holds; none if it cannot be looked into.
+    /// The entries of a directory; empty if it cannot be read.
     fn entries(&self, path: &[String]) -> Result<Option<Vec<Entry>>, CacheError> {
         let list = || -> io::Result<Vec<Entry>> {
             let directory = self.open(path)?;
@@ -251,7 +251,7 @@ impl Disk {
         }
     }
 
-    /// Removes what was listed, unless something else has taken its place since. False if nothing was removed.
+    /// Removes a listed entry, unless another one has replaced it since. Returns whether it was removed.
     pub(super) fn remove(&self, entry: &Entry) -> Result<bool, CacheError> {
         let Some((name, directory)) = entry.path.split_last() else {
             return Ok(false);
@@ -282,7 +282,7 @@ impl Disk {
         }
     }
 
-    /// Opens a directory below the root. (The root itself may be reached by a link: it is not the volume's to say.)
+    /// Opens a directory below the root. The path of the root itself may have links, because the operator chose it.
     fn open(&self, segments: &[String]) -> io::Result<OwnedFd> {
         let mut directory = open_root(&self.root)?;
         for segment in segments {
@@ -291,7 +291,7 @@ impl Disk {
         Ok(directory)
     }
 
-    /// Opens a directory below the root, and makes what is missing. What is in the way goes.
+    /// Opens a directory below the root, and creates missing ones. An obstacle is removed.
     fn make(&self, segments: &[String]) -> io::Result<OwnedFd> {
         std::fs::create_dir_all(&self.root)?;
         let mut directory = open_root(&self.root)?;
@@ -349,7 +349,7 @@ impl From<CacheError> for NotRead {
     }
 }
 
-/// A file that has no name of its own yet. It goes when it is dropped before that.
+/// A temporary file. It is removed when it is dropped before it is renamed.
 struct Temporary<'a> {
     directory: &'a OwnedFd,
     name: String,
@@ -360,7 +360,7 @@ impl<'a> Temporary<'a> {
         let name = layout::temporary_name();
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The group of the volume is what replicas have in common.
+        // Replicas share the group of the volume.
         let file = fs::openat(directory, name.as_str(), flags, Mode::from_raw_mode(0o660))?;
         Ok((Self { directory, name }, file.into()))
     }
@@ -371,7 +371,7 @@ impl<'a> Temporary<'a> {
             name: from,
         } = self;
         match fs::renameat(directory, from.as_str(), directory, name) {
-            // Moved aside, it is collected with the temporary files.
+            // It is moved aside, and collected with the temporary files.
             Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => {
                 let aside = layout::temporary_name();
                 fs::renameat(directory, name, directory, aside)?;
@@ -384,7 +384,7 @@ impl<'a> Temporary<'a> {
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        // Renamed, it is not there any more; what cannot be removed now is collected later.
+        // After the rename it no longer exists; a file that cannot be removed now is collected later.
         let _ = fs::unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
     }
 }
@@ -401,16 +401,16 @@ fn open_below(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
 
 fn make_below(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     match fs::mkdirat(directory, name, Mode::from_raw_mode(0o770)) {
-        // Somebody else was faster.
+        // Another replica was faster.
         Ok(()) | Err(Errno::EXIST) => open_below(directory, name),
         Err(error) => Err(error),
     }
 }
 
-/// The errors that say something about what is there, rather than about the disk.
+/// The errors that are about the entry, not about the disk.
 fn absence(error: &io::Error) -> Option<AbsentReason> {
     match Errno::from_io_error(error)? {
-        // A network file system may know better than the directory it showed us.
+        // A network file system may list an entry that no longer exists.
         Errno::NOENT | Errno::STALE => Some(AbsentReason::NotThere),
         Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => Some(AbsentReason::NotAFile),
         Errno::ACCESS | Errno::PERM => Some(AbsentReason::Unreadable),

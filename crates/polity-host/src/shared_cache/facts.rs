@@ -1,16 +1,16 @@
-//! Whose cache it is, which build runs here, and which module is meant.
+//! The facts that a signature states: the policy server, the build and the module.
 
 use polity_fetch::{Digest, ModuleUri};
 use polity_pki::{BlobKind, BlobPredicate};
 
 use super::layout::Form;
 
-/// Whose cache it is. Nobody else's signature counts.
+/// The policy server that owns the cache. Only its signatures are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheIdentity {
     /// The namespace of the policy server.
     pub namespace: String,
-    /// Its name.
+    /// The name of the policy server.
     pub server: String,
 }
 
@@ -22,7 +22,7 @@ impl CacheIdentity {
     }
 }
 
-/// Which build runs here: native code of another one is of no use.
+/// The build of this server. It can only run native code of a compatible build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheBuild {
     server_version: String,
@@ -31,8 +31,9 @@ pub struct CacheBuild {
 }
 
 impl CacheBuild {
-    /// The build of a server version whose engine says this about what its code depends on
-    /// ([`polity_wasm::Engine::compatibility`]). Both go into file names: what has no place in one becomes `_`.
+    /// The build with a server version and the hash of what native code depends on
+    /// ([`polity_wasm::Engine::compatibility`]). Both go into file names: characters that are not allowed there
+    /// become `_`.
     pub fn new(server_version: &str, compatibility: &str) -> Self {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-');
         let replaced = server_version.chars().take(64);
@@ -57,7 +58,7 @@ impl CacheBuild {
         }
     }
 
-    /// Whether a file was made by a build like this one.
+    /// Whether a file was made by a compatible build.
     pub(super) fn made(&self, predicate: &BlobPredicate) -> bool {
         predicate.server_version == self.server_version
             && predicate.compat_hash == self.compat_hash
@@ -65,21 +66,21 @@ impl CacheBuild {
     }
 }
 
-/// A module as the status of its revision knows it.
+/// A module as the status of its revision records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleFacts {
-    /// Where it comes from.
+    /// The reference of the module.
     pub uri: ModuleUri,
-    /// The content that is meant.
+    /// The digest of the content.
     pub digest: Digest,
-    /// The manifest it was pulled by; none for what has no manifest.
+    /// The digest of the manifest that it was pulled by, if it has one.
     pub manifest_digest: Option<Digest>,
     /// The SHA-256 of the verification config in force; empty without one.
     pub verification: String,
 }
 
 impl ModuleFacts {
-    /// What is signed about a file of this module.
+    /// The statement that is signed for a file of this module.
     pub(super) fn predicate(&self, kind: BlobKind, build: &CacheBuild) -> BlobPredicate {
         BlobPredicate {
             uri: self.uri.to_string(),

@@ -1,8 +1,8 @@
-//! Where each file of the shared cache lies.
+//! The paths of the files in the shared cache.
 //!
 //! A module's directory is `<host[:port]>/<repo>/<tag or digest>/<first 16 hex of its sha256>`, or
-//! `_url/<sha256 of the URI>/<…>` for what is no plain registry reference. In it lie `original.wasm`,
-//! `optimized-kw-v<server version>-<compat hash>.wasm` for each build that runs it, and a `.sig` beside each.
+//! `_url/<sha256 of the URI>/<…>` for all other references. It has the files `original.wasm`,
+//! `optimized-kw-v<server version>-<compat hash>.wasm` for each build that runs it, and a `.sig` for each.
 
 use polity_fetch::{Digest, ModuleUri, RegistryUri};
 use uuid::Uuid;
@@ -13,17 +13,17 @@ const WASM: &str = ".wasm";
 const SIGNATURE: &str = ".sig";
 const TEMPORARY: &str = ".polity-";
 const BY_HASH: &str = "_url";
-/// What file systems allow for one name.
+/// The longest file name that file systems allow.
 const MAX_SEGMENT: usize = 255;
-/// So many hexadecimal digits of a module's digest name its directory.
+/// How many hexadecimal digits of a module's digest are the name of its directory.
 const DIGEST_DIGITS: usize = 16;
 
 /// The directory of one module, as the segments of its path below the root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(Vec<String>);
+pub(super) struct ModuleDirectory(Vec<String>);
 
-impl Place {
-    /// The place of a module.
+impl ModuleDirectory {
+    /// The directory of a module.
     pub(super) fn of(uri: &ModuleUri, digest: &Digest) -> Self {
         let mut segments = match uri {
             ModuleUri::Registry(registry) => named(registry),
@@ -42,9 +42,9 @@ impl Place {
     }
 }
 
-/// The segments that say where a module came from; none if one of them would not be a plain directory name.
+/// The segments of a registry reference; `None` if one of them is not a plain directory name.
 fn named(uri: &RegistryUri) -> Option<Vec<String>> {
-    // With both, the digest says what is meant and the tag is talk.
+    // If there are both, the digest decides and the tag has no meaning.
     let version = uri.digest.as_deref().unwrap_or(uri.tag_or_latest());
     let segments: Vec<&str> = std::iter::once(uri.host.as_str())
         .chain(uri.repository.split('/'))
@@ -54,8 +54,8 @@ fn named(uri: &RegistryUri) -> Option<Vec<String>> {
     plain.then(|| segments.into_iter().map(str::to_owned).collect())
 }
 
-/// Whether a part of a reference may name a directory: it leads nowhere else, and is none of our own names. (A tag may
-/// well be called `original.wasm`, and its directory would lie where the file of another module should.)
+/// Whether a part of a reference can be a directory name: it must not leave the directory or equal one of the cache's
+/// own file names. A tag may be `original.wasm`, and its directory would be in the way of a file.
 fn is_plain(segment: &str) -> bool {
     !segment.is_empty()
         && segment.len() <= MAX_SEGMENT
@@ -66,20 +66,20 @@ fn is_plain(segment: &str) -> bool {
         && segment != BY_HASH
 }
 
-/// The last segment of a module's place.
+/// The last segment of a module's directory.
 pub(super) fn digest_directory(digest: &Digest) -> String {
     let mut hex = digest.hex();
     hex.truncate(DIGEST_DIGITS);
     hex
 }
 
-/// Whether a directory is one of a module.
+/// Whether a name is that of a module's directory.
 pub(super) fn is_digest_directory(name: &str) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     name.len() == DIGEST_DIGITS && name.bytes().all(is_digit)
 }
 
-/// What a file in a module's directory is.
+/// The form of a file in a module's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form<'a> {
     Original,
@@ -90,13 +90,13 @@ pub(super) enum Form<'a> {
 }
 
 impl<'a> Form<'a> {
-    /// The form that a file name speaks of; none for names that are not ours.
+    /// The form for a file name; `None` for names that are not of the cache.
     pub(super) fn of_name(name: &'a str) -> Option<Self> {
         if name == ORIGINAL {
             return Some(Self::Original);
         }
         let build = name.strip_prefix(OPTIMIZED)?.strip_suffix(WASM)?;
-        // A version may have dashes of its own.
+        // The version may contain dashes.
         let (server_version, compat_hash) = build.rsplit_once('-')?;
         Some(Self::Optimized {
             server_version,
@@ -126,12 +126,12 @@ pub(super) fn without_signature(name: &str) -> &str {
     name.strip_suffix(SIGNATURE).unwrap_or(name)
 }
 
-/// A name nobody else has, for what is not finished or in the way.
+/// A unique name for an unfinished file or an obstacle.
 pub(super) fn temporary_name() -> String {
     format!("{TEMPORARY}{}", Uuid::new_v4().simple())
 }
 
-/// Whether something is not finished or was in the way.
+/// Whether a name is that of an unfinished file or an obstacle.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY)
 }
@@ -141,10 +141,12 @@ mod tests {
     use super::*;
 
     fn place(uri: &ModuleUri) -> String {
-        Place::of(uri, &Digest::of(b"abc")).segments().join("/")
+        ModuleDirectory::of(uri, &Digest::of(b"abc"))
+            .segments()
+            .join("/")
     }
 
-    /// 19.9: the layout.
+    /// The layout is part of the contract between versions (docs/spec/admission.md#19-9).
     #[test]
     fn a_module_lies_where_it_came_from() {
         let pinned = format!("sha256:{}", "a".repeat(64));

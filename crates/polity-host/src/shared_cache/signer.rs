@@ -1,4 +1,4 @@
-//! What signs the cache, and whose signatures count: the mounted Secret of the server, read whole.
+//! The signer of the cache and the trusted certificates, from the mounted Secret of the server.
 
 use std::fs;
 use std::io;
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use polity_pki::{BlobSigner, BlobTrust, Certificate, ParseError};
 
-/// Why the Secret's files cannot be used. What was in use before stays in use.
+/// Why the files of the Secret cannot be used. The last valid signer stays in use.
 #[derive(Debug, thiserror::Error)]
 pub enum SignerError {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// `tls.crt` and `tls.key` are no signer.
+    /// `tls.crt` and `tls.key` cannot sign.
     #[error("cannot sign with {CERTIFICATE} and {KEY}")]
     Signer(#[from] polity_pki::SignerError),
     /// One of the other files is not a certificate.
     #[error("{file} is not a certificate")]
     Certificate {
-        /// Which one.
+        /// The file.
         file: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: ParseError,
     },
@@ -38,22 +38,22 @@ const AUTHORITY: &str = "ca.crt";
 const OLD_AUTHORITY: &str = "old-ca.crt";
 const PREVIOUS: &str = "previous.crt";
 
-/// The content of the Secret, as PEM. No `Debug`: the key is in it.
+/// The content of the Secret, as PEM. It has no `Debug`, because it contains the key.
 #[derive(Clone, Default)]
 pub struct SignerTexts {
-    /// `tls.crt`: signs, and is accepted.
+    /// `tls.crt`: signs, and is trusted.
     pub certificate: String,
     /// `tls.key`.
     pub key: String,
     /// `ca.crt`.
     pub authority: String,
-    /// `old-ca.crt`, while authorities are exchanged.
+    /// `old-ca.crt`, during a rotation of the authority.
     pub old_authority: Option<String>,
-    /// `previous.crt`: still accepted for a while after a renewal.
+    /// `previous.crt`: still trusted for a while after a renewal.
     pub previous: Option<String>,
 }
 
-/// What signs the cache, and whose signatures count.
+/// The signer of the cache, and the trusted certificates.
 #[derive(Debug, Clone)]
 pub struct SignerFiles {
     signer: BlobSigner,
@@ -64,7 +64,8 @@ pub struct SignerFiles {
 impl SignerFiles {
     /// Reads the directory that the Secret is mounted at.
     pub fn read(directory: &Path) -> Result<Self, SignerError> {
-        // A mounted Secret is exchanged by turning the link `..data`. Followed once, all files are of one age.
+        // A mounted Secret is replaced by changing the link `..data`. The link is followed once, so that all files
+        // belong together.
         let generation = directory.join("..data");
         let directory = fs::canonicalize(generation).unwrap_or_else(|_| directory.to_owned());
         let text = |file: &str| {
@@ -87,7 +88,7 @@ impl SignerFiles {
         })
     }
 
-    /// Takes the content of the Secret.
+    /// Parses the content of the Secret.
     pub fn parse(texts: &SignerTexts) -> Result<Self, SignerError> {
         let mut authorities = certificates(AUTHORITY, &texts.authority)?;
         authorities.extend(if_any(OLD_AUTHORITY, texts.old_authority.as_deref())?);
@@ -98,7 +99,7 @@ impl SignerFiles {
         })
     }
 
-    /// The fingerprint of the certificate that signs: another one means that there is something to sign anew.
+    /// The fingerprint of the signing certificate. If it changes, files have to be signed again.
     pub fn fingerprint(&self) -> String {
         self.signer.certificate().fingerprint()
     }
@@ -107,7 +108,7 @@ impl SignerFiles {
         &self.signer
     }
 
-    /// Whose signatures count for the bearer of this name.
+    /// The trusted certificates for this name.
     pub(super) fn trust(&self, uri: String) -> BlobTrust {
         let own = std::iter::once(self.signer.certificate());
         BlobTrust {
@@ -122,7 +123,7 @@ fn certificates(file: &'static str, pem: &str) -> Result<Vec<Certificate>, Signe
     Certificate::bundle_from_pem(pem).map_err(|source| SignerError::Certificate { file, source })
 }
 
-/// Certificates that need not be there; an empty text is as good as none.
+/// Optional certificates; an empty text is the same as none.
 fn if_any(file: &'static str, pem: Option<&str>) -> Result<Vec<Certificate>, SignerError> {
     match pem {
         Some(pem) if !pem.trim().is_empty() => certificates(file, pem),

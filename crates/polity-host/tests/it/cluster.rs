@@ -125,7 +125,7 @@ async fn objects_are_what_they_are_without_machinery_and_masked() {
 }
 
 #[tokio::test]
-async fn single_objects_of_section_12_1() {
+async fn a_single_object_is_read_by_its_name() {
     let server = TestServer::start().await;
     two_namespaces(&server).await;
     let cluster = cluster(server.client().await);
@@ -155,7 +155,7 @@ async fn single_objects_of_section_12_1() {
         ),
         (
             get("ConfigMap", None, "one"),
-            "ConfigMap lives in namespaces: say in which one",
+            "ConfigMap is namespaced: the call needs a namespace",
         ),
         (
             get("Gadget", None, "one"),
@@ -185,7 +185,10 @@ async fn single_objects_of_section_12_1() {
         ..maps(Some("a"))
     };
     let error = cluster.list(&wrong).await.unwrap_err().to_string();
-    assert_eq!(error, "Namespace does not live in namespaces");
+    assert_eq!(
+        error,
+        "Namespace is cluster-scoped: the call must not have a namespace"
+    );
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ async fn who_does_not_answer_is_not_waited_for() {
     let (_, answer) = ask(services(fetcher), call, Duration::from_millis(50)).await;
     assert_eq!(
         answer,
-        Err("oci/v1/manifest_digest got no answer in time".to_owned())
+        Err("oci/v1/manifest_digest got no response in time".to_owned())
     );
 }
 

@@ -1,4 +1,4 @@
-//! The shared cache on a real disk, against everybody who can write to it. Numbers are those of the acceptance list.
+//! The shared cache on a real disk, against processes that can write to its volume (docs/spec/admission.md#19-9).
 
 mod collection;
 mod hostile;

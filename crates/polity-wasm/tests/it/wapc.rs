@@ -1,4 +1,4 @@
-//! Section 11: what a waPC guest can do, and that it does it in an instance of its own.
+//! waPC guests: their host functions, and an instance of its own for each request (docs/spec/admission.md#11).
 
 use polity_wasm::{Operation, RunError, Stream};
 

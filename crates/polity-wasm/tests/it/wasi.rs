@@ -1,4 +1,4 @@
-//! Section 13: commands with arguments, standard streams and host calls.
+//! WASI guests: commands with arguments, standard streams and host calls (docs/spec/admission.md#13).
 
 use polity_wasm::{Deadline, Operation, RunError, Stream};
 

@@ -1,8 +1,7 @@
 //! `--daemon`: the same program again, in the background, watched until it serves.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,13 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use polity_cli::exit::Exit;
-use polity_runtime::env;
+use polity_runtime::{admin, env};
 
 /// How long a start may take before the waiting ends; the process goes on.
 const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a local port may take to answer.
-const PROBE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Background")]
@@ -98,32 +95,11 @@ fn wait(child: &mut Child, readiness: SocketAddr) -> anyhow::Result<Waited> {
             );
         }
         // A port that the system chooses is not known here.
-        if readiness.port() == 0 || is_ready(readiness) {
+        if readiness.port() == 0 || admin::is_ready(readiness, "/readiness") {
             return Ok(Waited::Serves);
         }
         std::thread::park_timeout(LOOK_EVERY);
         waited += LOOK_EVERY;
     }
     Ok(Waited::StillStarts)
-}
-
-/// Whether the readiness port says so.
-fn is_ready(readiness: SocketAddr) -> bool {
-    let reachable = match readiness.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    let address = SocketAddr::new(reachable, readiness.port());
-    let ask = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&address, PROBE)?;
-        stream.set_read_timeout(Some(PROBE))?;
-        stream.write_all(
-            b"GET /readiness HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
-        )?;
-        let mut head = [0; 12];
-        stream.read_exact(&mut head)?;
-        Ok(&head == b"HTTP/1.1 200")
-    };
-    ask().unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! Flags and variables of section 7.2.
+//! The flags and variables of a policy server (docs/spec/admission.md#7-2).
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
@@ -18,7 +18,7 @@ fn parse(args: &[&str]) -> Result<ServerArgs, clap::Error> {
 }
 
 #[test]
-fn every_flag_has_the_variable_and_default_of_section_7_2() {
+fn every_flag_has_the_variable_and_default_that_installations_use() {
     let mut command = Program::command();
     command.build();
     for (flag, variable, default) in [
@@ -166,17 +166,17 @@ fn flags_become_options() {
     ])
     .unwrap();
     let workers = args.workers();
-    let options = args.options(workers, Metrics::new().unwrap());
-    assert_eq!(options.listen.to_string(), "127.0.0.1:1");
-    assert_eq!(options.limits.queue.places, 3);
-    assert_eq!(options.policy_timeout, None);
-    assert_eq!(options.limits.time, None);
-    assert_eq!(options.engine.limits.memory, 1 << 20);
+    let options = args.standalone(workers, Metrics::new().unwrap());
+    assert_eq!(options.server.listen.to_string(), "127.0.0.1:1");
+    assert_eq!(options.server.limits.queue.places, 3);
+    assert_eq!(options.server.policy_timeout, None);
+    assert_eq!(options.server.limits.time, None);
+    assert_eq!(options.server.engine.limits.memory, 1 << 20);
     assert!(options.cluster.may_be_missing);
 }
 
 #[test]
-fn the_mode_of_section_7_1() {
+fn a_policy_server_name_without_standalone_makes_it_managed() {
     let pod = &[
         "--pod-name",
         "policy-server-default-2",

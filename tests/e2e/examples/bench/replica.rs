@@ -1,10 +1,11 @@
 //! The replicas as processes: how much memory they have, and when they are ready.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
+
+use polity_runtime::admin;
 
 /// What Linux counts the start of processes in for everybody outside of it.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -44,7 +45,8 @@ impl Replica {
 
     /// Waits until it says that it is ready; the time since its start.
     pub(crate) fn time_to_ready(self) -> Duration {
-        while !self.is_ready().unwrap_or(false) {
+        let readiness = SocketAddr::from((Ipv4Addr::LOCALHOST, self.readiness));
+        while !admin::is_ready(readiness, "/readiness") {
             std::thread::park_timeout(LOOK_EVERY);
         }
         self.age()
@@ -60,16 +62,6 @@ impl Replica {
             .and_then(|rest| rest.split_whitespace().next())
             .and_then(|number| number.parse::<f64>().ok());
         kilobytes.expect("it has memory") / 1000.0
-    }
-
-    fn is_ready(self) -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.readiness))?;
-        stream.write_all(
-            b"GET /readiness HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
-        )?;
-        let mut head = [0; 12];
-        stream.read_exact(&mut head)?;
-        Ok(&head == b"HTTP/1.1 200")
     }
 
     fn age(self) -> Duration {

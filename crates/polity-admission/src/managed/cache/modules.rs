@@ -1,7 +1,7 @@
-//! Modules by the bytes they are: from memory, from the vault, or from where they come from; compiled once.
+//! Loads modules by digest: from memory, from the vault, or from their source. Each is compiled once.
 //!
-//! Only bytes whose digest was compared, or whose signature the vault has checked, get here; they are in memory by then,
-//! and nobody else can change them.
+//! Bytes are checked in memory, by their digest or by the vault's signature, before they are used. They are never
+//! read a second time, so nothing can replace them after the check.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,27 +15,27 @@ use polity_runtime::Clock;
 use tracing::{info, warn};
 
 use crate::managed::cache::vault::{Absence, Found, Pinned, Vault, VaultError};
-use crate::managed::prepare::failure::{Fault, Trouble};
+use crate::managed::prepare::failure::{Fault, PrepareError};
 use crate::metrics::{Phase, ServerMetrics};
-use crate::process::beyond_this_machine;
+use crate::server::beyond_this_machine;
 
 /// How long a compilation may take.
 const COMPILATION: Duration = Duration::from_mins(2);
-/// How long a file of a shared cache may take to show up: network file systems show a rename late.
+/// How long to wait for a file of a shared cache: network file systems show a rename late.
 const LATE_FILE: Duration = Duration::from_secs(5);
-/// Between two looks for it.
+/// The delay between two reads of such a file.
 const LATE_FILE_PAUSE: Duration = Duration::from_millis(250);
 
-/// Whose module it is, which decides from where it may come.
+/// The scope of the policy, which decides which sources its modules may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// A policy of the cluster.
+    /// A cluster-wide policy.
     Cluster,
-    /// A policy of a namespace.
+    /// A namespaced policy.
     Namespace,
 }
 
-/// A module that is wanted, and its bytes if they were fetched a moment ago.
+/// A module to load, with its bytes if they were just fetched.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) module: Pinned,
@@ -43,19 +43,19 @@ pub(crate) struct Wanted {
     pub(crate) bytes: Option<Arc<[u8]>>,
 }
 
-/// What loading is for.
+/// Why a module is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// For everybody: it must be in the vault afterwards.
+    /// The leader initialises it: it must be in the vault afterwards.
     Initialize,
-    /// For this process.
+    /// This replica serves it.
     Serve,
 }
 
-/// One question to the vault.
+/// A read from the vault.
 type Look<T> = fn(&dyn Vault, &Pinned, Timestamp) -> Result<Found<T>, VaultError>;
 
-/// Loads modules. Clones share everything.
+/// Loads modules. Clones share the modules in memory.
 #[derive(Clone)]
 pub(crate) struct ModuleLoader(Arc<Inner>);
 
@@ -66,9 +66,9 @@ struct Inner {
     clock: Clock,
     metrics: ServerMetrics,
     loaded: Mutex<BTreeMap<Digest, Module>>,
-    /// Who loads a module now: others that want the same one wait.
+    /// The modules that are being loaded: other callers that need the same one wait.
     turns: Mutex<BTreeMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
-    /// Whether the vault had something that this process did not put there: then others write to it too.
+    /// Whether the vault had a file that this process did not write: then other replicas write to it too.
     is_shared: AtomicBool,
 }
 
@@ -92,13 +92,17 @@ impl ModuleLoader {
         }))
     }
 
-    /// Asks where a reference leads now. A tag is never remembered: each generation asks anew.
-    pub(crate) async fn resolve(&self, uri: &ModuleUri, scope: Scope) -> Result<Wanted, Trouble> {
+    /// Resolves a reference to the current digest. Tags are never remembered: each generation resolves them again.
+    pub(crate) async fn resolve(
+        &self,
+        uri: &ModuleUri,
+        scope: Scope,
+    ) -> Result<Wanted, PrepareError> {
         let started = self.0.clock.moment();
         let fetcher = self.fetcher(uri, scope)?;
         let fetched = fetcher.download(uri, self.0.clock.now(), &()).await;
         self.0.phase(Phase::Pull, started);
-        let fetched = fetched.map_err(|error| Trouble::of_fetch(&error, uri))?;
+        let fetched = fetched.map_err(|error| PrepareError::of_fetch(&error, uri))?;
         Ok(Wanted {
             module: Pinned {
                 uri: uri.clone(),
@@ -110,8 +114,12 @@ impl ModuleLoader {
         })
     }
 
-    /// Gets a module ready to run.
-    pub(crate) async fn load(&self, wanted: &Wanted, purpose: Purpose) -> Result<Module, Trouble> {
+    /// Loads and compiles a module.
+    pub(crate) async fn load(
+        &self,
+        wanted: &Wanted,
+        purpose: Purpose,
+    ) -> Result<Module, PrepareError> {
         let digest = wanted.module.digest;
         let turn = self.turn(digest);
         let _mine = turn.lock().await;
@@ -128,7 +136,7 @@ impl ModuleLoader {
         Ok(module)
     }
 
-    /// Lets go of modules that nobody uses any more. Their memory goes with the last request that runs in them.
+    /// Drops modules that no policy uses. The last request that runs in a module frees its memory.
     pub(crate) fn forget<'a>(&self, unused: impl IntoIterator<Item = &'a Digest>) {
         let mut loaded = self.loaded();
         for digest in unused {
@@ -138,7 +146,7 @@ impl ModuleLoader {
         self.turns().retain(|_, turn| Arc::strong_count(turn) > 1);
     }
 
-    /// How many modules are in memory.
+    /// The number of modules in memory.
     pub(crate) fn n_loaded(&self) -> usize {
         self.loaded().len()
     }
@@ -147,7 +155,7 @@ impl ModuleLoader {
         &self,
         wanted: &Wanted,
         purpose: Purpose,
-    ) -> Result<Module, Trouble> {
+    ) -> Result<Module, PrepareError> {
         let mut seen = Seen::default();
         let patience = self.0.clock.moment() + LATE_FILE;
         loop {
@@ -173,11 +181,11 @@ impl ModuleLoader {
         let bytes = self
             .pull_again(wanted)
             .await
-            .map_err(|trouble| seen.explain(trouble))?;
+            .map_err(|failure| seen.explain(failure))?;
         self.compile_and_keep(wanted, bytes, purpose).await
     }
 
-    /// The module from code in the vault.
+    /// The module from compiled code in the vault.
     async fn take_up(&self, module: &Pinned, seen: &mut Seen) -> Option<Module> {
         let started = self.0.clock.moment();
         let code = self
@@ -191,7 +199,7 @@ impl ModuleLoader {
         match loaded? {
             Ok(module) => Some(module),
             Err(error) => {
-                warn!(module = %module.uri, %error, "compiled code from the cache is of no use");
+                warn!(module = %module.uri, %error, "cached code cannot be loaded");
                 self.0.metrics.module_cache("incompatible");
                 None
             }
@@ -205,7 +213,7 @@ impl ModuleLoader {
         .await
     }
 
-    /// One look into the vault, counted. Faults are seen, and are as good as nothing found.
+    /// Reads from the vault, and counts the result. An error is recorded and treated as a miss.
     async fn look<T: Send + 'static>(
         &self,
         module: &Pinned,
@@ -222,13 +230,13 @@ impl ModuleLoader {
             Ok(Found::No(absence)) => {
                 self.0.metrics.module_cache(absence.word);
                 if absence.is_suspicious {
-                    warn!(module = %module.uri, reason = absence.detail, "a file of the cache is not used");
+                    warn!(module = %module.uri, reason = absence.detail, "cached file not used");
                 }
                 seen.absent(absence);
                 None
             }
             Err(error) => {
-                warn!(module = %module.uri, %error, "the cache cannot be read");
+                warn!(module = %module.uri, %error, "cannot read the cache");
                 self.0.metrics.module_cache("error");
                 seen.fault = Some(error.to_string());
                 None
@@ -236,23 +244,23 @@ impl ModuleLoader {
         }
     }
 
-    /// The very bytes that were initialised, from where they came from.
-    async fn pull_again(&self, wanted: &Wanted) -> Result<Arc<[u8]>, Trouble> {
+    /// Pulls the recorded digest from its source again.
+    async fn pull_again(&self, wanted: &Wanted) -> Result<Arc<[u8]>, PrepareError> {
         let started = self.0.clock.moment();
         let Wanted { module, scope, .. } = wanted;
         let uri = by_digest(module);
         let fetcher = self.fetcher(&uri, *scope)?;
         let fetched = match &uri {
-            // The local store keeps what was pulled by digest.
+            // The local store keeps pulled modules by digest.
             ModuleUri::Registry(_) => fetcher.fetch(&uri, self.0.clock.now(), &()).await,
             ModuleUri::Web(_) | ModuleUri::File(_) => {
                 fetcher.download(&uri, self.0.clock.now(), &()).await
             }
         };
         self.0.phase(Phase::Pull, started);
-        let fetched = fetched.map_err(|error| Trouble::of_fetch(&error, &uri))?;
+        let fetched = fetched.map_err(|error| PrepareError::of_fetch(&error, &uri))?;
         if fetched.digest != module.digest {
-            return Err(Trouble::new(
+            return Err(PrepareError::new(
                 Fault::Changed,
                 format!(
                     "{} has digest {} now, not {}",
@@ -269,42 +277,42 @@ impl ModuleLoader {
         wanted: &Wanted,
         bytes: Arc<[u8]>,
         purpose: Purpose,
-    ) -> Result<Module, Trouble> {
+    ) -> Result<Module, PrepareError> {
         let module = self.compile(bytes.clone()).await?;
         let kept = self.keep(&wanted.module, Some(bytes), &module).await;
         match (kept, purpose) {
             (Err(error), Purpose::Initialize) => {
-                return Err(Trouble::new(Fault::Cache, error.to_string()));
+                return Err(PrepareError::new(Fault::Cache, error.to_string()));
             }
-            // A full disk costs the next start its head start, nothing more.
+            // On a full disk the next start has to compile again, nothing worse.
             (Err(error), Purpose::Serve) => {
-                warn!(module = %wanted.module.uri, %error, "the module cannot be kept");
+                warn!(module = %wanted.module.uri, %error, "cannot store the module");
             }
             (Ok(()), _) => {}
         }
         Ok(module)
     }
 
-    async fn compile(&self, bytes: Arc<[u8]>) -> Result<Module, Trouble> {
+    async fn compile(&self, bytes: Arc<[u8]>) -> Result<Module, PrepareError> {
         let started = self.0.clock.moment();
         let engine = self.0.engine.clone();
         let compiled = tokio::select! {
             compiled = blocking(move || engine.compile(&bytes, None)) => compiled,
             () = self.0.clock.sleep(COMPILATION) => {
                 let message = format!("the module was not compiled within {COMPILATION:?}");
-                return Err(Trouble::new(Fault::Module, message));
+                return Err(PrepareError::new(Fault::Module, message));
             }
         };
         self.0.phase(Phase::Compile, started);
         match compiled {
             Some(Ok(module)) => Ok(module),
-            Some(Err(error)) => Err(Trouble::from(&error)),
-            None => Err(Trouble::new(Fault::Module, "the compiler gave up")),
+            Some(Err(error)) => Err(PrepareError::from(&error)),
+            None => Err(PrepareError::new(Fault::Module, "the compiler gave up")),
         }
     }
 
     /// Puts a module that is in memory into the vault, if it is not there under this reference.
-    async fn ensure_kept(&self, wanted: &Wanted, module: &Module) -> Result<(), Trouble> {
+    async fn ensure_kept(&self, wanted: &Wanted, module: &Module) -> Result<(), PrepareError> {
         let mut seen = Seen::default();
         let is_there = self
             .look(&wanted.module, &mut seen, |vault, module, now| {
@@ -317,7 +325,7 @@ impl ModuleLoader {
         }
         let kept = self.keep(&wanted.module, wanted.bytes.clone(), module);
         kept.await
-            .map_err(|error| Trouble::new(Fault::Cache, error.to_string()))
+            .map_err(|error| PrepareError::new(Fault::Cache, error.to_string()))
     }
 
     async fn keep(
@@ -340,11 +348,11 @@ impl ModuleLoader {
             .unwrap_or_else(|| Err(VaultError("writing was given up".to_owned())))
     }
 
-    /// The way a module may be fetched, for whom it is.
-    fn fetcher(&self, uri: &ModuleUri, scope: Scope) -> Result<Fetcher, Trouble> {
+    /// The fetcher for a scope, which limits the sources.
+    fn fetcher(&self, uri: &ModuleUri, scope: Scope) -> Result<Fetcher, PrepareError> {
         if scope == Scope::Namespace {
             if let ModuleUri::File(_) = uri {
-                return Err(Trouble::of_reference(
+                return Err(PrepareError::of_reference(
                     "a policy of a namespace cannot name a file of the policy server",
                 ));
             }
@@ -373,7 +381,7 @@ impl Inner {
     }
 }
 
-/// What the vault had to say, for the case that nothing else helps.
+/// The problems of the vault, which are reported only if the module cannot be pulled either.
 #[derive(Debug, Default)]
 struct Seen {
     may_pass: bool,
@@ -389,21 +397,21 @@ impl Seen {
         }
     }
 
-    /// Why there is no module: what is wrong with the vault, and why that could not be helped.
-    fn explain(&self, trouble: Trouble) -> Trouble {
+    /// Adds the problems of the vault to the reason why the module could not be pulled.
+    fn explain(&self, failure: PrepareError) -> PrepareError {
         let (fault, detail) = match (&self.suspicious, &self.fault) {
             (Some(detail), _) => (Fault::Signature, detail),
             (None, Some(detail)) => (Fault::Cache, detail),
-            (None, None) => return trouble,
+            (None, None) => return failure,
         };
-        Trouble::new(
+        PrepareError::new(
             fault,
-            format!("{detail}; pulling it again: {}", trouble.message),
+            format!("{detail}; pulling it again: {}", failure.message),
         )
     }
 }
 
-/// Where exactly these bytes are: in a registry under the digest of their manifest.
+/// The reference of exactly these bytes: in a registry, that with the digest of the manifest.
 fn by_digest(module: &Pinned) -> ModuleUri {
     match (&module.uri, &module.manifest) {
         (ModuleUri::Registry(uri), Some(manifest)) => {
@@ -415,7 +423,7 @@ fn by_digest(module: &Pinned) -> ModuleUri {
     }
 }
 
-/// Runs something that blocks; nothing, if it panicked.
+/// Runs a blocking function; `None` if it panicked.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }

@@ -1,4 +1,5 @@
-//! The vault on a volume that all replicas share: files that count only with a signature of this server.
+//! The vault on a volume that all replicas share. Its files are used only with a valid signature of this
+//! PolicyServer.
 
 use std::path::PathBuf;
 
@@ -17,24 +18,24 @@ use tracing::{info, warn};
 
 use crate::managed::cache::vault::{Absence, Found, OwnVault, Pinned, Vault, VaultError};
 
-/// Where the shared cache is, and what its files are signed with.
+/// The directory of the shared cache, and the certificate that signs its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// The volume.
+    /// The directory on the shared volume.
     pub directory: PathBuf,
-    /// The mounted Secret of the signer.
+    /// The directory with the mounted Secret of the signer: `tls.crt`, `tls.key` and `ca.crt`.
     pub signing: PathBuf,
 }
 
-/// The shared cache, once there is something to sign with.
+/// The vault on the shared volume; without a signer, the vault of this replica.
 pub(crate) struct SharedVault {
     options: CacheOptions,
     identity: CacheIdentity,
     build: CacheBuild,
     cache: ArcSwapOption<SharedCache>,
-    /// What is used until then.
+    /// Used as long as there is no signer.
     own: OwnVault,
-    /// The certificate that signs now.
+    /// Announces the fingerprint of the current signer.
     signer: watch::Sender<Option<String>>,
 }
 
@@ -55,12 +56,12 @@ impl SharedVault {
         }
     }
 
-    /// The cache, if there is something to sign with.
+    /// The shared cache, if there is a signer.
     pub(crate) fn cache(&self) -> Option<SharedCache> {
         self.cache.load().as_deref().cloned()
     }
 
-    /// Learns when another certificate signs.
+    /// A receiver that is notified when another certificate signs.
     pub(crate) fn signer(&self) -> watch::Receiver<Option<String>> {
         self.signer.subscribe()
     }
@@ -71,7 +72,7 @@ impl SharedVault {
         let mut changes = match Changes::watch([file.as_path()], timing, clock) {
             Ok(changes) => changes,
             Err(error) => {
-                warn!(%error, "a renewal of the cache's signer is not seen");
+                warn!(%error, "cannot watch the signer of the cache");
                 shutdown.triggered().await;
                 return;
             }
@@ -94,14 +95,14 @@ impl SharedVault {
         };
         match read {
             Ok(signer) => self.sign_with(signer),
-            // A mounted Secret is exchanged whole, but nobody must be the worse for a moment in between.
+            // A mounted Secret is swapped as a whole, but a read may see a moment in between.
             Err(error) if self.cache.load().is_some() => {
-                warn!(%error, "the cache's signer cannot be read, the last one signs on");
+                warn!(%error, "cannot read the signer of the cache, still signing with the last one");
             }
-            // Without a key of ours nothing on the volume can be trusted.
+            // Without our own key no file on the volume can be trusted.
             Err(error) => warn!(
                 error = &error as &dyn std::error::Error,
-                "the shared cache is not used: nothing can be signed"
+                "shared cache not used: there is no signer"
             ),
         }
     }
@@ -109,7 +110,7 @@ impl SharedVault {
     fn sign_with(&self, signer: SignerFiles) {
         let fingerprint = signer.fingerprint();
         match self.cache() {
-            // Also when the certificate is the same: others may no longer count.
+            // Also if the certificate is the same: the set of trusted certificates may have changed.
             Some(cache) => cache.set_signer(signer),
             None => {
                 let cache = SharedCache::new(
@@ -124,7 +125,7 @@ impl SharedVault {
         self.signer.send_if_modified(|before| {
             let is_new = before.as_ref() != Some(&fingerprint);
             if is_new {
-                info!(fingerprint, "another certificate signs the cache");
+                info!(fingerprint, "signer of the cache changed");
                 *before = Some(fingerprint);
             }
             is_new
@@ -162,7 +163,8 @@ impl Vault for SharedVault {
     }
 }
 
-/// What the cache is asked about. Nothing is verified yet, so nothing was accepted under a verification config.
+/// The facts that a cache entry is bound to. Signatures of modules are not verified yet, so there is no verification
+/// configuration.
 pub(crate) fn facts(module: &Pinned) -> ModuleFacts {
     ModuleFacts {
         uri: module.uri.clone(),

@@ -1,4 +1,5 @@
-//! Upkeep of the shared cache by the leader: what nobody needs goes, what is good is signed anew after a renewal.
+//! The leader's upkeep of the shared cache: it removes files that no revision needs, and signs the others again after
+//! a renewal of the certificate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +18,24 @@ use crate::managed::cache::vault::Pinned;
 use crate::managed::revision::Revisions;
 use crate::managed::revision::store::{Snapshot, Store};
 
-/// How often what nobody needs is looked for.
+/// How often unused files are removed.
 const ROUND: Duration = Duration::from_mins(10);
-/// How long to wait after revisions were deleted: they go several at a time.
+/// How long to wait after a deletion of revisions: usually several are deleted together.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// What upkeep needs.
+/// The parts of the upkeep task.
 pub(crate) struct Upkeep {
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) store: Store,
     pub(crate) vault: Arc<SharedVault>,
     pub(crate) stateful_sets: Api<StatefulSet>,
-    /// The set that our pod is of.
+    /// The StatefulSet of this pod.
     pub(crate) stateful_set: String,
     pub(crate) clock: Clock,
 }
 
 impl Upkeep {
-    /// Takes part until the shutdown, whenever the lease is ours.
+    /// Runs until the shutdown. It acts only while this replica holds the lease.
     pub(crate) async fn run(mut self, shutdown: Shutdown) {
         let _: Option<()> = shutdown.run_until(self.work()).await;
     }
@@ -45,7 +46,7 @@ impl Upkeep {
         let mut signed_with = None;
         let mut snapshots = self.store.subscribe();
         loop {
-            // Election and store tell as long as they live, and they live longer than we do.
+            // Election and store outlive this task.
             if self.leadership.wait_for(leading).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -67,7 +68,7 @@ impl Upkeep {
         }
     }
 
-    /// After a renewal old signatures would all turn bad on one day.
+    /// Signs all files again after a renewal: otherwise all old signatures would expire on one day.
     async fn sign_anew(&self, snapshot: &Snapshot) {
         let Some(cache) = self.vault.cache() else {
             return;
@@ -76,12 +77,12 @@ impl Upkeep {
         let signed = tokio::task::spawn_blocking(move || cache.sign_anew(&referenced, now)).await;
         match signed {
             Ok(Ok(0)) | Err(_) => {}
-            Ok(Ok(n_files)) => info!(n_files, "files of the cache signed anew"),
-            Ok(Err(error)) => warn!(%error, "the cache cannot be signed anew"),
+            Ok(Ok(n_files)) => info!(n_files, "cache files signed again"),
+            Ok(Err(error)) => warn!(%error, "cannot sign the cache files again"),
         }
     }
 
-    /// What no revision refers to goes. The list of them is complete, or nothing would be known about the rest.
+    /// Removes files that no revision refers to. This needs a complete list of revisions.
     async fn collect(&self, snapshot: &Snapshot) {
         let Some(cache) = self.vault.cache() else {
             return;
@@ -100,14 +101,14 @@ impl Upkeep {
             tokio::task::spawn_blocking(move || cache.collect(&demand, now, leads)).await;
         match collected {
             Ok(Ok(collected)) if collected.files > 0 => {
-                info!(n_files = collected.files, "files of the cache collected");
+                info!(n_files = collected.files, "unused cache files removed");
             }
-            Ok(Ok(_)) | Err(_) => debug!("nothing to collect from the cache"),
-            Ok(Err(error)) => warn!(%error, "the cache cannot be collected"),
+            Ok(Ok(_)) | Err(_) => debug!("no unused cache files"),
+            Ok(Err(error)) => warn!(%error, "cannot remove unused cache files"),
         }
     }
 
-    /// Whether all replicas run what we run. Who cannot tell keeps the files.
+    /// Whether all replicas run this version. If that is unknown, files of other versions are kept.
     async fn is_rolled_out(&self) -> bool {
         let found = self.stateful_sets.get_opt(&self.stateful_set).await;
         found.ok().flatten().is_some_and(|set| is_complete(&set))
@@ -126,7 +127,7 @@ fn is_complete(set: &StatefulSet) -> bool {
         && status.ready_replicas.unwrap_or(0) >= wanted
 }
 
-/// Waits until there are fewer revisions than there were.
+/// Waits until the number of revisions decreases.
 async fn fewer(snapshots: &mut watch::Receiver<Snapshot>, n_revisions: usize) {
     let is_fewer = |snapshot: &Snapshot| snapshot.revisions.len() < n_revisions;
     if snapshots.wait_for(is_fewer).await.is_err() {
@@ -134,7 +135,7 @@ async fn fewer(snapshots: &mut watch::Receiver<Snapshot>, n_revisions: usize) {
     }
 }
 
-/// Every module of every revision, also of those that can only be returned to.
+/// The modules of all revisions, including those that are kept only for a rollback.
 fn references(revisions: &Revisions) -> Vec<Reference> {
     let all = revisions.values().flat_map(|revision| {
         let digests = revision

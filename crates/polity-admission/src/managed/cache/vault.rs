@@ -1,63 +1,64 @@
-//! Where replicas keep modules for each other, as far as loading them is concerned.
+//! The interface to the place where modules and compiled code are kept.
 
 use jiff::Timestamp;
 use polity_core::causes::in_one_line;
 use polity_eval::{CompiledCode, Engine};
 use polity_fetch::{CompiledKey, Digest, LocalStore, ModuleUri, StoreError};
 
-/// One module and nothing else: where it came from, and which bytes it is.
+/// A module with its digest, and the reference that it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pinned {
     pub(crate) uri: ModuleUri,
     /// The digest of the bytes.
     pub(crate) digest: Digest,
-    /// The digest of the manifest in its registry, to pull it again by.
+    /// The digest of its manifest in the registry, by which it is pulled again.
     pub(crate) manifest: Option<Digest>,
 }
 
-/// What a look into the vault found.
+/// The result of a read from the vault.
 #[derive(Debug)]
 pub(crate) enum Found<T> {
-    /// This, checked.
+    /// A file whose signature or MAC was checked.
     Yes(T),
-    /// Nothing that can be used.
+    /// No usable file.
     No(Absence),
 }
 
-/// Why nothing was found.
+/// Why there is no usable file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Absence {
-    /// In a word, for metrics.
+    /// The value of the metric label `result`.
     pub(crate) word: &'static str,
-    /// In a sentence.
+    /// The reason as a sentence.
     pub(crate) detail: String,
-    /// Whether it may be there a moment later.
+    /// Whether a later read may find it.
     pub(crate) may_pass: bool,
-    /// Whether something is there that must not be used.
+    /// Whether there is a file that must not be used.
     pub(crate) is_suspicious: bool,
 }
 
-/// The disk does not do what it should.
+/// The disk could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct VaultError(pub(crate) String);
 
-/// A place for modules that all replicas can read and write. Calls block.
+/// Keeps modules and compiled code. Calls block.
 pub(crate) trait Vault: Send + Sync + 'static {
-    /// Code that this server can run.
+    /// Reads compiled code that this server can run.
     fn compiled(&self, module: &Pinned, now: Timestamp) -> Result<Found<CompiledCode>, VaultError>;
-    /// The module as it was fetched.
+    /// Reads the module as it was fetched.
     fn original(&self, module: &Pinned, now: Timestamp) -> Result<Found<Vec<u8>>, VaultError>;
-    /// Keeps the module as it was fetched.
+    /// Writes the module as it was fetched.
     fn keep_original(&self, module: &Pinned, wasm: &[u8]) -> Result<(), VaultError>;
-    /// Keeps code that this server compiled.
+    /// Writes code that this server compiled.
     fn keep_compiled(&self, module: &Pinned, code: &CompiledCode) -> Result<(), VaultError>;
 }
 
-/// A place of this replica's own, on a disk that goes with its pod: every replica fetches and compiles for itself.
+/// The vault on this replica's own disk, which is deleted with its pod: every replica fetches and compiles for
+/// itself.
 pub(crate) struct OwnVault {
     store: LocalStore,
-    /// What compiled code depends on, besides the module.
+    /// The compatibility hash of the engine: compiled code depends on it besides the module.
     engine: String,
 }
 
@@ -81,7 +82,7 @@ impl OwnVault {
 impl Vault for OwnVault {
     fn compiled(&self, module: &Pinned, _: Timestamp) -> Result<Found<CompiledCode>, VaultError> {
         let code = self.store.compiled(&self.key(module));
-        // The store has checked the MAC over these very bytes.
+        // The store has checked the MAC of these bytes.
         Ok(found(code?.map(CompiledCode::vouched_for)))
     }
 
@@ -90,7 +91,7 @@ impl Vault for OwnVault {
     }
 
     fn keep_original(&self, _: &Pinned, _: &[u8]) -> Result<(), VaultError> {
-        // Downloads are kept there anyway.
+        // The fetcher has stored the download there already.
         Ok(())
     }
 
@@ -106,7 +107,7 @@ fn found<T>(found: Option<T>) -> Found<T> {
             Found::No(Absence {
                 word: "not_there",
                 detail: "there is no file".to_owned(),
-                // Nobody else writes here.
+                // No other process writes here.
                 may_pass: false,
                 is_suspicious: false,
             })

@@ -1,14 +1,14 @@
 //! Which attempts to initialise a revision ended in a crash.
 //!
 //! The leader adds itself to the revision's status before it compiles a module, so that the next leader knows of the
-//! attempt whatever becomes of this one. Only a crash in the compile step counts against the module:
+//! attempt even if this process crashes. Only a crash in the compile step counts against the module:
 //!
 //! - A note on the pod's own disk exists exactly while a process compiles. Every end but a crash removes it: a result,
 //!   a lost lease, an orderly stop.
 //! - A note counts only if the pod was restarted in place by the same parent. Without that, the process was killed
 //!   together with its pod, its machine, or the program that ran it.
-//! - A pod removes its own attempts that are no crashes from the status. Other pods trust what they find there: after
-//!   a crash of one replica the next leader counts the attempt at once.
+//! - A pod removes its own attempts that were not crashes from the status. Other pods count all attempts that they
+//!   find there: after a crash of one replica the next leader counts the attempt at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use tracing::warn;
 use crate::managed::ReplicaIdentity;
 use crate::managed::revision::{Revision, Uid};
 
-/// The place of a process: its pod, and the parent that starts the pod's processes.
+/// Identifies where a process runs: its pod, and the parent that starts the processes of the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sandbox {
     pod_name: String,
@@ -79,7 +79,7 @@ impl Crashes {
         (initializer.attempts - n_stale).max(0)
     }
 
-    /// The attempts of this pod in a revision's status that are no crashes.
+    /// The attempts of this pod in a revision's status that were not crashes.
     pub(crate) fn stale(&self, revision: &Revision) -> Vec<String> {
         let initializer = revision
             .status()
@@ -98,7 +98,7 @@ impl Crashes {
 /// The attempts of this process.
 #[derive(Debug)]
 pub(crate) struct Attempts {
-    /// What earlier processes left.
+    /// The crashes of earlier processes.
     pub(crate) crashes: Crashes,
     /// This process, as it is written into statuses.
     pub(crate) holder: String,
@@ -106,7 +106,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Reads the notes of earlier processes. `nonce` tells this process from others in the sandbox.
+    /// Reads the notes of earlier processes. `nonce` distinguishes this process from others in the sandbox.
     pub(crate) fn read(directory: PathBuf, sandbox: Sandbox, nonce: u64) -> Self {
         let mut holders = BTreeMap::new();
         // Without the directory there are no notes.
@@ -146,7 +146,7 @@ impl Attempts {
         lines.insert(self.holder.clone());
         if let Err(error) = write_note(&path, &lines) {
             // Without a note a crash of this pod is not counted, and the module is tried again.
-            warn!(file = %path.display(), %error, "cannot note that a module is compiled");
+            warn!(file = %path.display(), %error, "cannot write the note that a module is being compiled");
         }
         Some(Note { path, earlier })
     }
@@ -190,7 +190,7 @@ fn write_note(path: &Path, lines: &BTreeSet<String>) -> io::Result<()> {
     fs::write(path, lines.join("\n"))
 }
 
-/// The file of a revision's note. UIDs come from a server: one that is no plain file name gets none.
+/// The file of a revision's note. UIDs come from a server: one that is not a plain file name gets no note.
 pub(crate) fn note_path(directory: &Path, uid: &Uid) -> Option<PathBuf> {
     let uid = uid.as_str();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';

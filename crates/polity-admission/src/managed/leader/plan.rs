@@ -1,7 +1,7 @@
-//! What the leading replica does next: which revisions it initialises, when it tries again, and when it gives up.
+//! Plans the next step of the leader: which revisions it initialises, when it retries, and when it gives up.
 //!
-//! The plan is a function of the revisions, of this leader's own attempts, and of the time. A new leader knows of no
-//! attempts and needs to know of none: the status has everything that counts.
+//! The plan is a function of the revisions, of this leader's own attempts, and of the time. A new leader starts
+//! without attempts: the status has everything that counts.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ use crate::managed::status::{Build, Crashed};
 /// How many revisions without a crash are initialised at once: one that hangs must not delay the others.
 pub(crate) const AT_ONCE: usize = 4;
 
-/// What this leader remembers of a revision.
+/// The last attempt of this leader on a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried {
-    /// It works on it, after so many failures in a row.
+    /// An attempt is running, after `n` failures in a row.
     Working { n: u32 },
-    /// It failed so many times in a row, and may try again then.
+    /// It failed `n` times in a row, and may be retried at `again`.
     Failed { n: u32, again: Moment },
 }
 
-/// What this leader remembers.
+/// The attempts of this leader, by revision.
 pub(crate) type Memory = BTreeMap<Uid, Tried>;
 
 /// The time, on both clocks: retries of this process are measured, those in a status are dated.
@@ -67,14 +67,14 @@ pub(crate) struct Job {
     pub(crate) is_first: bool,
 }
 
-/// What to do.
+/// The next step of the leader.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Initialise these.
+    /// The revisions to initialise.
     pub(crate) begin: Vec<Job>,
-    /// Write that these failed, since they crashed the policy server too often.
+    /// The revisions to write as failed, because they crashed the policy server too often.
     pub(crate) give_up: Vec<(Uid, Crashed)>,
-    /// Plan again then, if nothing happens before.
+    /// When to plan again, if nothing changes before.
     pub(crate) look_again: Option<Moment>,
 }
 
@@ -194,7 +194,7 @@ fn next(revision: &Revision, view: View<'_>) -> Next {
         _ => None,
     };
     match failed_for(revision) {
-        // The same input has the same result, but for another server, or after crashes.
+        // The same input has the same result, except with another build, or after crashes.
         Some(reason) if retry::after(reason, 1, 0.0).is_none() && is_by(revision, view.build) => {
             let next = initializer(revision).and_then(|by| by.next_attempt.as_ref());
             next.map_or(Next::Nothing, |next| Next::Initialize {

@@ -1,6 +1,6 @@
-//! From the specification in a revision to what a policy is made of: modules, settings, and what it may do.
+//! Turns the specification in a revision into a policy configuration: modules, settings and permissions.
 //!
-//! What a policy may do follows from its kind: what a namespaced one asks for in its own specification grants nothing.
+//! The kind of a policy decides about its permissions: the specification of a namespaced policy grants nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use serde_json::{Map, Value};
 
 use crate::managed::revision::Revision;
 
-/// Why a revision is no policy.
+/// Why a revision has no valid policy configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpecError {
-    /// It has no specification, or one that says something else.
+    /// The specification is missing or does not match the kind.
     #[error("the specification in the revision cannot be read: {0}")]
     Unreadable(String),
-    /// Settings that are no object.
+    /// The settings are not an object.
     #[error(transparent)]
     Settings(#[from] SettingsError),
 }
 
-/// What a revision's policy is made of. `namespaced` is what policies of namespaces may call.
+/// The policy configuration of a revision. `namespaced` are the capabilities of namespaced policies.
 pub(crate) fn config_of(
     revision: &Revision,
     namespaced: &CapabilitySet,
@@ -87,7 +87,7 @@ pub(crate) fn config_of(
     }
 }
 
-/// What one guest may do.
+/// The module, settings and permissions of one guest.
 #[derive(Clone, Copy)]
 struct Grant<'a> {
     capabilities: &'a CapabilitySet,

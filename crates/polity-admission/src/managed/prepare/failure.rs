@@ -1,4 +1,4 @@
-//! What goes wrong between a revision and a policy that serves, in the words of its conditions.
+//! Why a revision could not be turned into a policy, and the reasons and messages of its conditions for that.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use polity_fetch::{FetchError, ModuleUri};
 use crate::managed::replica::plan::LoadFailure;
 use crate::managed::status::Failure;
 
-/// What went wrong, as far as the reason of a condition and the retries depend on it.
+/// The kind of a failure, which decides about the reason of a condition and about retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The reference names nothing that a module could come from: only another specification helps.
+    /// The module reference is invalid: only a changed specification helps.
     Reference,
     /// The module could not be pulled.
     Pull,
-    /// What is under the URL now is not what was initialised.
+    /// The module at the reference is no longer the one that was initialised.
     Changed,
-    /// The disk.
+    /// The cache on the disk could not be read or written.
     Cache,
-    /// What is in the cache must not be used, and nothing better could be had.
+    /// The signature of the cached module is invalid, and the module could not be pulled again.
     Signature,
-    /// The module's description of itself cannot be read.
+    /// The metadata in the module cannot be read.
     Metadata,
-    /// The module is no good.
+    /// The module cannot be compiled, or is not a policy.
     Module,
-    /// It wants a newer server.
+    /// The module requires a newer server.
     Version,
-    /// It asks for a capability that names nothing.
+    /// The module asks for a capability that does not exist.
     Capability,
-    /// It does not like its settings.
+    /// The module rejects its settings.
     Settings,
     /// The expression of the group cannot be evaluated.
     Expression,
@@ -66,14 +66,14 @@ impl Fault {
     }
 }
 
-/// A fault and its description.
+/// Why a revision could not be turned into a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct PrepareError {
     pub(crate) fault: Fault,
     pub(crate) message: String,
 }
 
-impl Trouble {
+impl PrepareError {
     pub(crate) fn new(fault: Fault, message: impl Into<String>) -> Self {
         Self {
             fault,
@@ -81,13 +81,13 @@ impl Trouble {
         }
     }
 
-    /// A reference that cannot be used, and why.
+    /// An invalid module reference.
     pub(crate) fn of_reference(reason: impl fmt::Display) -> Self {
         let message = format!("The module reference is invalid: {reason}");
         Self::new(Fault::Reference, message)
     }
 
-    /// The same, about a member of a group.
+    /// The same failure of a member of a group.
     pub(crate) fn of_member(self, member: Option<&str>) -> Self {
         match member {
             Some(member) => Self {
@@ -98,14 +98,14 @@ impl Trouble {
         }
     }
 
-    /// Several as one: the first decides about the reason, and the message has all of them.
-    pub(crate) fn all(troubles: Vec<Self>) -> Option<Self> {
-        let fault = troubles.first()?.fault;
-        let messages: Vec<String> = troubles.into_iter().map(|one| one.message).collect();
+    /// Several failures as one: the first decides about the reason, and the message has all of them.
+    pub(crate) fn all(failures: Vec<Self>) -> Option<Self> {
+        let fault = failures.first()?.fault;
+        let messages: Vec<String> = failures.into_iter().map(|one| one.message).collect();
         Some(Self::new(fault, messages.join(", ")))
     }
 
-    /// For the leader's condition.
+    /// The failure in the `Initialized` condition, which the leader writes.
     pub(crate) fn initialized(self) -> Failure {
         Failure {
             reason: self.fault.initialized(),
@@ -113,7 +113,7 @@ impl Trouble {
         }
     }
 
-    /// For a replica's condition.
+    /// The failure in the `Ready` condition of a replica.
     pub(crate) fn ready(self) -> LoadFailure {
         LoadFailure {
             reason: self.fault.ready(),
@@ -121,7 +121,7 @@ impl Trouble {
         }
     }
 
-    /// Why a policy whose modules are there is not ready.
+    /// The failure of a policy whose modules are loaded.
     pub(crate) fn of_policy(error: &InitError) -> Self {
         let fault = match error {
             InitError::Settings(_) | InitError::Run(_) => Fault::Settings,
@@ -129,12 +129,12 @@ impl Trouble {
             InitError::Download { .. } => Fault::Pull,
             InitError::Load(_) => Fault::Module,
             InitError::Members(members) => {
-                let troubles = members.iter().map(|(id, error)| {
+                let failures = members.iter().map(|(id, error)| {
                     // `group/member`: the condition is of the group.
                     let member = id.rsplit('/').next();
                     Self::of_policy(error).of_member(member)
                 });
-                let all = Self::all(troubles.collect());
+                let all = Self::all(failures.collect());
                 return all.unwrap_or_else(|| Self::new(Fault::Settings, error.to_string()));
             }
         };
@@ -177,7 +177,7 @@ fn is_mutable(uri: &ModuleUri) -> bool {
     }
 }
 
-impl From<&LoadError> for Trouble {
+impl From<&LoadError> for PrepareError {
     fn from(error: &LoadError) -> Self {
         let fault = match error {
             LoadError::Metadata(_)
@@ -217,9 +217,9 @@ mod tests {
             (Fault::Settings, "SettingsInvalid", "LoadError"),
             (Fault::Expression, "ExpressionInvalid", "LoadError"),
         ] {
-            let trouble = Trouble::new(fault, "");
-            assert_eq!(trouble.clone().initialized().reason.as_str(), initialized);
-            assert_eq!(trouble.ready().reason.as_str(), ready);
+            let failure = PrepareError::new(fault, "");
+            assert_eq!(failure.clone().initialized().reason.as_str(), initialized);
+            assert_eq!(failure.ready().reason.as_str(), ready);
         }
     }
 
@@ -230,14 +230,17 @@ mod tests {
             ("g/b".to_owned(), InitError::Run("it trapped".to_owned())),
         ]);
         assert_eq!(
-            Trouble::of_policy(&error),
-            Trouble::new(
+            PrepareError::of_policy(&error),
+            PrepareError::new(
                 Fault::Settings,
                 "a: Policy settings are invalid: too few, b: it trapped"
             )
         );
         let expression = InitError::Expression("there is no member c".to_owned());
-        assert_eq!(Trouble::of_policy(&expression).fault, Fault::Expression);
+        assert_eq!(
+            PrepareError::of_policy(&expression).fault,
+            Fault::Expression
+        );
     }
 
     #[test]
@@ -286,8 +289,8 @@ mod tests {
                 Fault::Pull,
             ),
         ] {
-            let trouble = Trouble::of_fetch(&error, &reference.parse().unwrap());
-            assert_eq!(trouble.fault, expected, "{reference}: {error}");
+            let failure = PrepareError::of_fetch(&error, &reference.parse().unwrap());
+            assert_eq!(failure.fault, expected, "{reference}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `server.yml`: what policies of namespaces may call. Read at the start and whenever it changes.
+//! `server.yml`: the host capabilities of namespaced policies. It is read at the start and whenever it changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ struct ServerConfig {
     namespaced_policies_capabilities: Option<Vec<String>>,
 }
 
-/// What policies of namespaces may call, as the file says.
+/// The host capabilities of namespaced policies, and the file that they come from.
 #[derive(Clone)]
 pub(crate) struct NamespacedGrants {
     path: PathBuf,
@@ -26,10 +26,10 @@ pub(crate) struct NamespacedGrants {
 }
 
 impl NamespacedGrants {
-    /// Reads the file. Without one that can be read nothing is granted.
+    /// Reads the file. If it cannot be read, nothing is granted.
     pub(crate) async fn read(path: PathBuf) -> Self {
         let granted = read(&path).await.unwrap_or_else(|reason| {
-            warn!(file = %path.display(), reason, "policies of namespaces get no host capability");
+            warn!(file = %path.display(), reason, "namespaced policies get no host capability");
             CapabilitySet::none()
         });
         Self {
@@ -39,17 +39,17 @@ impl NamespacedGrants {
         }
     }
 
-    /// Learns of changes.
+    /// A receiver that is notified of changes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// Follows the file until the shutdown. A file that cannot be read changes nothing.
+    /// Follows the file until the shutdown. If it cannot be read, the last capabilities stay.
     pub(crate) async fn follow(self, timing: ReloadTiming, clock: Clock, shutdown: Shutdown) {
         let mut changes = match Changes::watch([self.path.as_path()], timing, clock) {
             Ok(changes) => changes,
             Err(error) => {
-                warn!(file = %self.path.display(), %error, "changes of host capabilities are not seen");
+                warn!(file = %self.path.display(), %error, "cannot watch the file of host capabilities");
                 shutdown.triggered().await;
                 return;
             }
@@ -66,16 +66,13 @@ impl NamespacedGrants {
     async fn look(&self) {
         match read(&self.path).await {
             Ok(granted) if granted != **self.current.load() => {
-                info!(
-                    ?granted,
-                    "host capabilities of policies of namespaces changed"
-                );
+                info!(?granted, "host capabilities of namespaced policies changed");
                 self.current.store(Arc::new(granted));
                 self.changed.send_replace(());
             }
             Ok(_) => {}
             Err(reason) => {
-                warn!(file = %self.path.display(), reason, "host capabilities stay what they are");
+                warn!(file = %self.path.display(), reason, "cannot read the host capabilities, the last ones stay");
             }
         }
     }
@@ -103,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_of_section_4_2() {
+    fn capabilities_are_read_from_the_file_of_the_controller() {
         for (text, expected) in [
             (r#"{"namespacedPoliciesCapabilities":["*"]}"#, Ok("[\"*\"]")),
             ("namespacedPoliciesCapabilities: []", Ok("[]")),

@@ -1,4 +1,4 @@
-//! Notes of the revisions that are being loaded, on a disk that outlives the process: a note that is found at a start
+//! Notes of the revisions that are being loaded, on a disk that outlives the process. A note that exists at a start
 //! means that loading the revision crashed an earlier process.
 
 use std::collections::BTreeMap;
@@ -52,18 +52,18 @@ impl Markers {
             .and_then(|line| line.trim().parse().ok())
             .unwrap_or(1);
         match lines.next() {
-            // The earlier crashes are certain all the same.
+            // The earlier crashes count all the same.
             Some(sandbox) if sandbox != self.sandbox => n.saturating_sub(1),
             Some(_) | None => n,
         }
     }
 
-    /// How many processes crashed while they loaded a revision.
+    /// The number of processes that crashed while they loaded a revision.
     pub(crate) fn n_crashes(&self, uid: &Uid) -> u32 {
         self.n_crashes.get(uid).copied().unwrap_or_default()
     }
 
-    /// Notes that loading begins.
+    /// Writes a note before loading begins.
     pub(crate) async fn put(&self, uid: &Uid) {
         let text = format!("{}\n{}", self.n_crashes(uid) + 1, self.sandbox);
         self.write(uid, text).await;
@@ -73,12 +73,12 @@ impl Markers {
     pub(crate) async fn remove(&mut self, uid: &Uid) {
         self.n_crashes.remove(uid);
         if let Some(path) = note_path(&self.directory, uid) {
-            // It may never have been written.
+            // The note may never have been written.
             let _ = tokio::fs::remove_file(path).await;
         }
     }
 
-    /// Takes back a note: loading was given up without a result. Earlier crashes stay noted.
+    /// Withdraws a note: loading was stopped without a result. Earlier crashes stay noted.
     pub(crate) async fn take_back(&mut self, uid: &Uid) {
         match self.n_crashes(uid) {
             0 => self.remove(uid).await,
@@ -95,7 +95,7 @@ impl Markers {
             tokio::fs::write(&path, text).await
         };
         if let Err(error) = written.await {
-            warn!(file = %path.display(), %error, "cannot note that a policy is loaded");
+            warn!(file = %path.display(), %error, "cannot write the note that a revision is being loaded");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What a replica does next: what it loads and lets go, what it says about each revision, whether it is ready.
+//! Plans the next step of a replica: which revisions it loads and unloads, what it reports about each of them, and whether
+//! it is ready.
 //!
-//! Decided from the revisions, from what the replica itself has, and from the time. Whatever it has stays loaded as long
-//! as it is enabled: a failure takes nothing away.
+//! The plan is a function of the revisions, of the state of this replica, and of the time. A loaded revision stays loaded
+//! as long as it is enabled: a failure never unloads it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,20 +12,20 @@ use polity_runtime::Moment;
 
 use crate::managed::retry::{self, backoff};
 use crate::managed::revision::{Revision, Revisions, Uid};
-use crate::managed::status::Says;
+use crate::managed::status::ReadyReport;
 
-/// What a replica has of a revision.
+/// The state of a revision in this replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Local {
-    /// It is being loaded; so many times in a row it failed before.
+    /// It is being loaded, after `n_failures` failures in a row.
     Loading { n_failures: u32 },
-    /// It is served.
+    /// It is loaded and served.
     Loaded,
-    /// It could not be loaded.
+    /// The last attempt to load it failed.
     Failed {
         why: LoadFailure,
         n_failures: u32,
-        again: Again,
+        retry: Retry,
     },
 }
 
@@ -35,52 +36,52 @@ pub(crate) struct LoadFailure {
     pub(crate) message: String,
 }
 
-/// When it is tried again.
+/// When a failed load is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// Then.
+pub(crate) enum Retry {
+    /// At this moment.
     At(Moment),
-    /// A while after everything else is served, since it may crash the process.
+    /// A while after everything else is served, because it may crash the process.
     OnceReady,
 }
 
-/// What a replica has of all revisions.
+/// The state of all revisions in this replica.
 pub(crate) type Locals = BTreeMap<Uid, Local>;
 
-/// Everything a decision depends on.
+/// Everything a plan depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     /// The revisions of this server, as of a complete list at least.
     pub(crate) revisions: &'a Revisions,
     pub(crate) locals: &'a Locals,
-    /// Our number.
+    /// The ordinal of this replica.
     pub(crate) replica: i32,
-    /// When we became ready for the first time.
+    /// When this replica became ready for the first time.
     pub(crate) ready_since: Option<Moment>,
     pub(crate) now: Moment,
 }
 
 impl View<'_> {
-    /// Whether the replica is not ready without a revision: it serves, or takes over at a start.
-    fn is_held_up_by(&self, revision: &Revision) -> bool {
+    /// Whether readiness waits for a revision: it serves, or it takes over at a start.
+    fn waits_for(&self, revision: &Revision) -> bool {
         revision.is_serving || (revision.is_takeover && self.ready_since.is_none())
     }
 }
 
-/// What to do.
+/// The next step of a replica.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Load these, in this order.
+    /// The revisions to load, in this order.
     pub(crate) load: Vec<Uid>,
-    /// Let go of these.
+    /// The revisions to unload.
     pub(crate) unload: Vec<Uid>,
-    /// Say this, since the status says something else.
-    pub(crate) say: Vec<(Uid, Says)>,
-    /// These serve and are not loaded: while there are any, the replica is not ready.
+    /// The reports to write: those that the status does not have yet.
+    pub(crate) reports: Vec<(Uid, ReadyReport)>,
+    /// The revisions that serve and are not loaded. The replica is not ready while there are any.
     pub(crate) missing: Vec<Uid>,
-    /// Starting makes no sense without these: say so, and end.
+    /// The revisions without which the replica cannot start: it reports them and ends.
     pub(crate) give_up: Vec<Uid>,
-    /// Look again then, if nothing happens before.
+    /// When to plan again, if nothing changes before.
     pub(crate) look_again: Option<Moment>,
 }
 
@@ -106,7 +107,7 @@ impl Plan {
         plan
     }
 
-    /// Plans for one revision that is enabled.
+    /// Plans for one enabled revision.
     fn keep(&mut self, revision: &Revision, view: View<'_>) {
         let local = view.locals.get(&revision.uid);
         match due(local, view) {
@@ -117,18 +118,15 @@ impl Plan {
             }
             Due::Now | Due::Never => {}
         }
-        if view.is_held_up_by(revision)
-            && revision.is_initialized()
-            && local != Some(&Local::Loaded)
-        {
+        if view.waits_for(revision) && revision.is_initialized() && local != Some(&Local::Loaded) {
             self.missing.push(revision.uid.clone());
         }
-        if let Some(says) = says(revision, local, view) {
-            self.say.push((revision.uid.clone(), says));
+        if let Some(report) = report(revision, local, view) {
+            self.reports.push((revision.uid.clone(), report));
         }
     }
 
-    /// A start fails when all that serves has been tried, so that everything that is wrong is said.
+    /// A start fails after every serving revision was tried, so that every failure is reported.
     fn settle(&mut self, view: View<'_>) {
         if view.ready_since.is_some() {
             return;
@@ -157,11 +155,11 @@ fn due(local: Option<&Local>, view: View<'_>) -> Due {
         None => return Due::Now,
         Some(Local::Loading { .. } | Local::Loaded) => return Due::Never,
         Some(Local::Failed {
-            again, n_failures, ..
-        }) => match (again, view.ready_since) {
-            (Again::At(moment), _) => *moment,
-            (Again::OnceReady, Some(ready)) => ready + once_ready(*n_failures),
-            (Again::OnceReady, None) => return Due::Never,
+            retry, n_failures, ..
+        }) => match (retry, view.ready_since) {
+            (Retry::At(moment), _) => *moment,
+            (Retry::OnceReady, Some(ready)) => ready + once_ready(*n_failures),
+            (Retry::OnceReady, None) => return Due::Never,
         },
     };
     if moment <= view.now {
@@ -171,50 +169,50 @@ fn due(local: Option<&Local>, view: View<'_>) -> Due {
     }
 }
 
-/// What the replica has to say, if the status does not say so yet.
-fn says(revision: &Revision, local: Option<&Local>, view: View<'_>) -> Option<Says> {
-    let said = revision.condition(ConditionType::Ready, Some(view.replica));
-    let says = match local {
-        Some(Local::Loaded) => Says::Ready,
-        Some(Local::Failed { why, .. }) => Says::NotReady {
+/// What the replica reports about a revision, if its status does not have that report yet.
+fn report(revision: &Revision, local: Option<&Local>, view: View<'_>) -> Option<ReadyReport> {
+    let written = revision.condition(ConditionType::Ready, Some(view.replica));
+    let report = match local {
+        Some(Local::Loaded) => ReadyReport::Ready,
+        Some(Local::Failed { why, .. }) => ReadyReport::NotReady {
             reason: why.reason,
             message: why.message.clone(),
         },
-        // On its way. Only what is no longer true has to be taken back; not by a start that waits for it, since that
-        // takes no requests before it is true again.
+        // Being loaded. A condition that is no longer true has to be withdrawn; but not at a start that waits for this
+        // revision, since the replica takes no requests before the condition is true again.
         Some(Local::Loading { .. }) | None => {
-            let is_stale = said.is_some_and(|said| said.status == ConditionStatus::True);
-            let is_waited_for = view.ready_since.is_none() && view.is_held_up_by(revision);
-            return (is_stale && !is_waited_for).then_some(Says::Pending);
+            let is_stale = written.is_some_and(|written| written.status == ConditionStatus::True);
+            let is_waited_for = view.ready_since.is_none() && view.waits_for(revision);
+            return (is_stale && !is_waited_for).then_some(ReadyReport::Pending);
         }
     };
-    let is_said = said.is_some_and(|said| says.is_said_by(said));
-    (!is_said).then_some(says)
+    let is_written = written.is_some_and(|written| report.matches(written));
+    (!is_written).then_some(report)
 }
 
-/// Revisions whose place another one took: the same generation of a policy that was created again.
+/// Revisions that another one replaces: the same generation of a policy that was deleted and created again.
 fn replaced(revisions: &Revisions) -> Vec<Uid> {
     let mut newest: HashMap<(&str, u64), &Revision> = HashMap::new();
     let mut replaced = Vec::new();
     for revision in revisions.values().filter(|revision| revision.is_enabled) {
-        let place = (&*revision.id, revision.generation);
+        let key = (&*revision.id, revision.generation);
         let age = |revision: &Revision| (revision.created, revision.uid.clone());
-        match newest.get(&place) {
+        match newest.get(&key) {
             Some(other) if age(other) > age(revision) => replaced.push(revision.uid.clone()),
             Some(other) => {
                 replaced.push(other.uid.clone());
-                newest.insert(place, revision);
+                newest.insert(key, revision);
             }
             None => {
-                newest.insert(place, revision);
+                newest.insert(key, revision);
             }
         }
     }
     replaced
 }
 
-/// What a replica begins with for a revision during whose loading earlier processes crashed. A revision that serves is
-/// tried all the same: there is no start without it.
+/// The initial state of a revision whose loading crashed earlier processes. A revision that serves is loaded all the
+/// same, because the replica cannot start without it.
 pub(crate) fn after_crashes(revision: &Revision, n_crashes: u32) -> Option<Local> {
     if revision.is_serving || n_crashes == 0 {
         return None;
@@ -235,11 +233,11 @@ pub(crate) fn after_crashes(revision: &Revision, n_crashes: u32) -> Option<Local
             message: format!("The policy server ended {times} while it loaded the policy.{next}"),
         },
         n_failures: n_crashes,
-        again: Again::OnceReady,
+        retry: Retry::OnceReady,
     })
 }
 
-/// How long a replica serves the other revisions before it loads one that crashed it so often.
+/// How long a replica serves the other revisions before it loads one that crashed it `n_crashes` times.
 fn once_ready(n_crashes: u32) -> Duration {
     let n = i32::try_from(n_crashes).unwrap_or(i32::MAX);
     if n < retry::CRASHES {

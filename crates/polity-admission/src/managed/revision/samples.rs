@@ -115,11 +115,11 @@ impl Sample {
     }
 
     pub(crate) fn scheduled(self) -> Self {
-        self.says(ConditionType::Scheduled, "True", "PolicyScheduled", None)
+        self.condition(ConditionType::Scheduled, "True", "PolicyScheduled", None)
     }
 
     pub(crate) fn initialized(self) -> Self {
-        self.scheduled().says(
+        self.scheduled().condition(
             ConditionType::Initialized,
             "True",
             "PolicyInitialized",
@@ -129,11 +129,11 @@ impl Sample {
 
     pub(crate) fn not_initialized(self, reason: &str) -> Self {
         self.scheduled()
-            .says(ConditionType::Initialized, "False", reason, None)
+            .condition(ConditionType::Initialized, "False", reason, None)
     }
 
     pub(crate) fn ready(self, replica: i32, status: &str, reason: &str) -> Self {
-        self.says(ConditionType::Ready, status, reason, Some(replica))
+        self.condition(ConditionType::Ready, status, reason, Some(replica))
     }
 
     pub(crate) fn tried(mut self, attempts: i32, version: &str, config_hash: &str) -> Self {
@@ -162,7 +162,7 @@ impl Sample {
         self
     }
 
-    fn says(
+    fn condition(
         mut self,
         type_: ConditionType,
         status: &str,

@@ -1,4 +1,4 @@
-//! The revisions of this server as last seen: kept by a watch, and by the answers to our own writes.
+//! The revisions of this server as last seen, kept up to date by a watch and by the responses to our own writes.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use tracing::{debug, warn};
 
 use crate::managed::revision::{Revision, Revisions, Uid};
 
-/// What is known at a time.
+/// The revisions at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
-    /// Whether there was a complete list. Without one nothing can be said about what is missing.
+    /// Whether the store has seen a complete list. Before that a missing revision does not mean a deleted one.
     pub(crate) is_complete: bool,
     pub(crate) revisions: Arc<Revisions>,
 }
 
-/// The revisions as last seen. Clones are the same.
+/// The revisions as last seen. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     server: Arc<str>,
@@ -37,17 +37,17 @@ impl Store {
         }
     }
 
-    /// What is known, and when that changes.
+    /// The current snapshot, and a notification when it changes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Snapshot> {
         self.snapshot.subscribe()
     }
 
-    /// One revision, if it is still there.
+    /// One revision, if it still exists.
     pub(crate) fn get(&self, uid: &Uid) -> Option<Arc<Revision>> {
         self.snapshot.borrow().revisions.get(uid).cloned()
     }
 
-    /// Takes in the answer to a write or a read of ours. What is gone stays gone.
+    /// Stores the response to a write or a read of this process. A deleted revision is not added again.
     pub(crate) fn note(&self, object: PolicyRevision) {
         let is_known = object
             .metadata
@@ -59,11 +59,11 @@ impl Store {
         }
     }
 
-    /// Keeps the store up to date. Never ends: what breaks is taken up again.
+    /// Keeps the store up to date. Never returns: a broken watch is restarted.
     pub(crate) async fn follow(self, client: Client, namespace: &str) {
         let api: Api<DeserializeGuard<PolicyRevision>> = Api::namespaced(client, namespace);
         let label = format!("{}={}", names::REVISION_POLICY_SERVER, self.server);
-        // The list is of the most recent state: an old one would start an old set.
+        // List the most recent state: a stale list would load stale revisions.
         let config = watcher::Config::default().labels(&label);
         let mut events = std::pin::pin!(watcher(api, config).default_backoff());
         let mut listed = Vec::new();
@@ -84,7 +84,7 @@ impl Store {
                 Err(error) => {
                     debug!(
                         error = &error as &dyn std::error::Error,
-                        "the watch of revisions broke"
+                        "watch of revisions failed, retrying"
                     );
                 }
             }
@@ -113,7 +113,7 @@ impl Store {
     fn put(&self, object: PolicyRevision) {
         let uid = object.metadata.uid.clone();
         let Some(revision) = Revision::read(Arc::new(object), &self.server) else {
-            // It may have been ours until now.
+            // It may have belonged to this server until now.
             self.remove(uid.as_deref());
             return;
         };
@@ -140,19 +140,19 @@ impl Store {
     }
 }
 
-/// One object that cannot be read is told of and passed over.
+/// Logs and skips an object that cannot be decoded.
 fn readable(object: DeserializeGuard<PolicyRevision>) -> Option<PolicyRevision> {
     match object.0 {
         Ok(object) => Some(object),
         Err(invalid) => {
             let name = invalid.metadata.name.unwrap_or_default();
-            warn!(name, error = %invalid.error, "a revision cannot be read");
+            warn!(name, error = %invalid.error, "cannot decode a revision");
             None
         }
     }
 }
 
-/// Whether one is a later state than the other. Watches run behind the answers to our own writes.
+/// Whether one state is later than the other. Watches lag behind the responses to our own writes.
 fn is_newer(one: &PolicyRevision, other: &PolicyRevision) -> bool {
     let version = |object: &PolicyRevision| {
         let version = object.metadata.resource_version.as_ref()?;
@@ -160,7 +160,7 @@ fn is_newer(one: &PolicyRevision, other: &PolicyRevision) -> bool {
     };
     match (version(one), version(other)) {
         (Some(one), Some(other)) => one > other,
-        // Versions that are no numbers cannot be compared: what comes last counts.
+        // Versions that are not numbers cannot be compared: the last one seen wins.
         _ => true,
     }
 }

@@ -1,4 +1,5 @@
-//! Rows 5 to 7, 9, 10 and 20 of section 19.3 as writes, and the rules of 19.2 for all of them.
+//! The conditions that leader and replicas write for each event, and the rules for all conditions
+//! (docs/spec/admission.md#19-2, #19-3).
 
 use super::*;
 use crate::managed::revision::samples::Sample;
@@ -45,8 +46,8 @@ fn crashed(n_crashes: i32, next_second: i64) -> Change {
     Change::Crashed { crashed, by }
 }
 
-fn ready(replica: i32, says: Says) -> Change {
-    Change::Ready { replica, says }
+fn ready(replica: i32, report: ReadyReport) -> Change {
+    Change::Ready { replica, report }
 }
 
 fn module(digest: &str) -> ResolvedModule {
@@ -108,41 +109,41 @@ fn check(row: &str, before: Sample, change: &Change, expected: Option<&str>) {
 fn the_rows_as_writes() {
     let new = || Sample::new(1);
     check(
-        "5: the leader takes it, and counts the attempt first (19.11)",
+        "the leader takes it, and counts the attempt before anything can crash",
         new(),
         &begins(1, "server-0_s_1", &[]),
         Some("Scheduled=True/PolicyScheduled@60 attempts=1"),
     );
     check(
-        "6: initialised",
+        "initialised",
         new().scheduled().tried(1, "1.0", "abc"),
         &initialized("sha256:a"),
         Some("Scheduled=True/PolicyScheduled@0 Initialized=True/PolicyInitialized@60 attempts=0"),
     );
     check(
-        "7: not initialised",
+        "not initialised",
         new().scheduled().tried(1, "1.0", "abc"),
         &failed(InitializedReason::ModuleInvalid, "no"),
         Some("Scheduled=True/PolicyScheduled@0 Initialized=False/ModuleInvalid@60 attempts=0"),
     );
     check(
-        "9: a replica can serve it; entries stand in order",
+        "a replica can serve it; entries stand in order",
         new().initialized().ready(2, "True", "PolicyReady"),
-        &ready(1, Says::Ready),
+        &ready(1, ReadyReport::Ready),
         Some(
             "Scheduled=True/PolicyScheduled@0 Initialized=True/PolicyInitialized@0 \
              Ready[1]=True/PolicyReady@60 Ready[2]=True/PolicyReady@0",
         ),
     );
     check(
-        "10: a replica cannot, and others' entries stay",
+        "a replica cannot, and others' entries stay",
         new()
             .initialized()
             .ready(0, "True", "PolicyReady")
             .ready(1, "True", "PolicyReady"),
         &ready(
             1,
-            Says::NotReady {
+            ReadyReport::NotReady {
                 reason: ReadyReason::LoadError,
                 message: "why".to_owned(),
             },
@@ -153,13 +154,13 @@ fn the_rows_as_writes() {
         ),
     );
     check(
-        "20: a later success overwrites the failure",
+        "a later success overwrites the failure",
         new().not_initialized("PullError").tried(1, "1.0", "abc"),
         &initialized("sha256:a"),
         Some("Scheduled=True/PolicyScheduled@0 Initialized=True/PolicyInitialized@60 attempts=0"),
     );
     check(
-        "20: another failure is no transition",
+        "another failure is no transition",
         new().not_initialized("PullError").tried(0, "1.0", "abc"),
         &failed(InitializedReason::CacheError, "disk full"),
         Some("Scheduled=True/PolicyScheduled@0 Initialized=False/CacheError@0 attempts=0"),
@@ -228,7 +229,7 @@ fn modules_are_written_once() {
         None
     );
 
-    // Row 24 takes everything away but the modules.
+    // Re-initialisation removes everything but the modules.
     let reset = PolicyRevisionStatus {
         modules: first.modules,
         ..PolicyRevisionStatus::default()
@@ -238,7 +239,7 @@ fn modules_are_written_once() {
 }
 
 #[test]
-fn the_messages_of_section_19_2() {
+fn each_condition_has_its_message() {
     let message = |change: Change| {
         let status = change.applied(None, 1, at(1)).unwrap();
         status.conditions[0].message.clone()
@@ -263,7 +264,10 @@ fn the_messages_of_section_19_2() {
             failed(InitializedReason::SettingsInvalid, "the guest's own words"),
             "the guest's own words",
         ),
-        (ready(0, Says::Ready), "The policy is ready to be used."),
+        (
+            ready(0, ReadyReport::Ready),
+            "The policy is ready to be used.",
+        ),
     ] {
         assert_eq!(message(change), expected);
     }
@@ -273,13 +277,15 @@ fn the_messages_of_section_19_2() {
 
 #[test]
 fn conditions_speak_about_the_generation() {
-    let status = ready(3, Says::Pending).applied(None, 7, at(1)).unwrap();
+    let status = ready(3, ReadyReport::Pending)
+        .applied(None, 7, at(1))
+        .unwrap();
     let [condition] = &status.conditions[..] else {
         panic!("one condition");
     };
     assert_eq!(condition.generation, Some(7));
     assert_eq!(condition.observed_generation, Some(7));
     assert_eq!(condition.replica, Some(3));
-    assert!(Says::Pending.is_said_by(condition));
-    assert!(!Says::Ready.is_said_by(condition));
+    assert!(ReadyReport::Pending.matches(condition));
+    assert!(!ReadyReport::Ready.matches(condition));
 }

@@ -1,4 +1,4 @@
-//! Writes changes of status until they stand, whoever else writes, and without holding up anybody.
+//! Writes changes to the status of revisions: on conflict it re-reads and retries, on failure it backs off.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::managed::revision::store::Store;
 use crate::managed::revision::{Revision, Uid};
 use crate::managed::status::Change;
 
-/// What came of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// The status says so.
+    /// The status has the change.
     Done,
-    /// The revision is gone, or disabled: nobody wants to know any more.
+    /// The revision is deleted or disabled, so the change no longer matters.
     TooLate,
-    /// We may no longer write it.
+    /// This replica may no longer write: it lost the lease.
     NotAllowed,
 }
 
-/// Writes into the status of revisions.
+/// Writes the status of revisions.
 #[derive(Clone)]
 pub(crate) struct Writer {
     pub(crate) api: Api<PolicyRevision>,
@@ -32,16 +32,16 @@ pub(crate) struct Writer {
     pub(crate) clock: Clock,
 }
 
-/// What one try came to.
+/// The outcome of one attempt to write.
 enum Tried {
     Over(Written),
-    /// Somebody else was quicker, and this is what they wrote.
+    /// A conflict, with the revision as another writer left it.
     Conflict,
     Failed(kube::Error),
 }
 
 impl Writer {
-    /// Writes a change, trying as long as it takes. `may` is asked right before each try.
+    /// Writes a change, with retries until it succeeds. `may` is called right before each attempt.
     pub(crate) async fn write(
         &self,
         uid: &Uid,
@@ -61,7 +61,7 @@ impl Writer {
                     warn!(
                         revision = revision.name(),
                         error = &error as &dyn std::error::Error,
-                        "a status cannot be written, trying again"
+                        "status write failed, retrying"
                     );
                     conflicts = self::conflicts();
                     failures.next()
@@ -102,21 +102,21 @@ impl Writer {
         }
     }
 
-    /// The watch may take a while to show what we ran into.
+    /// Reads the revision after a conflict: the watch may take a while to show it.
     async fn read_again(&self, revision: &Revision) -> Tried {
         match self.api.get_opt(revision.name()).await {
             Ok(Some(object)) if object.metadata.uid.as_deref() == Some(revision.uid.as_str()) => {
                 self.store.note(object);
                 Tried::Conflict
             }
-            // Another one of the same name.
+            // Another revision of the same name.
             Ok(Some(_) | None) => Tried::Over(Written::TooLate),
             Err(error) => Tried::Failed(error),
         }
     }
 }
 
-/// With as many writers as replicas, those who met come back at different times.
+/// Random delays spread the retries of writers that met in a conflict.
 fn conflicts() -> Backoff<fn() -> f64> {
     Backoff::new(Duration::from_millis(20), Duration::from_secs(1), random)
 }

@@ -1,4 +1,4 @@
-//! Replicas on one volume: section 19.9 from the outside (acceptance 9, 11, 15, 27, 29, 36).
+//! Replicas that share a module cache on one volume (docs/spec/admission.md#19-9).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use polity_runtime::Clock;
 use polity_testing::eventually;
 use serde_json::json;
 
-use super::world::{Replica, World, revision};
+use super::test_cluster::{Replica, TestCluster, revision};
 
 const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
 const YEAR: Duration = Duration::from_hours(365 * 24);
@@ -51,7 +51,7 @@ impl Signing {
     }
 }
 
-impl World {
+impl TestCluster {
     fn sharing_options(&self, ordinal: i32, signing: &Signing) -> ManagedOptions {
         let mut options = self.options(ordinal, self.client.clone());
         options.cache = Some(CacheOptions {
@@ -68,7 +68,7 @@ impl World {
     /// One whose time is the test's, and which leads on when much of that passes at once.
     async fn sharing_by(&self, clock: &Clock, ordinal: i32, signing: &Signing) -> Replica {
         let mut options = self.sharing_options(ordinal, signing);
-        options.clock = clock.clone();
+        options.server.clock = clock.clone();
         options.lease.lease_duration = Duration::from_hours(4);
         options.lease.renew_deadline = Duration::from_hours(3);
         Replica::start(options).await
@@ -94,40 +94,43 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_need_no_registry_once_it_is_cached() {
-    let world = World::start().await;
-    let signing = Signing::new(world.folder.path());
-    let first = world.sharing(0, &signing).await;
-    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
-    world
-        .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
+    let cluster = TestCluster::start().await;
+    let signing = Signing::new(cluster.folder.path());
+    let first = cluster.sharing(0, &signing).await;
+    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+    cluster
+        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
         .await;
-    world.serve(&revision).await;
-    assert_eq!(world.cached().len(), 4, "two files with their signatures");
-    std::fs::remove_file(world.folder.path().join("yes.wasm")).unwrap();
+    cluster.serve(&revision).await;
+    assert_eq!(cluster.cached().len(), 4, "two files with their signatures");
+    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
 
-    let second = world.sharing(1, &signing).await;
-    world.until_ready(&second).await;
-    assert_eq!(world.ask(&second, "clusterwide-p").await, (200, Some(true)));
-    let hits = world
+    let second = cluster.sharing(1, &signing).await;
+    cluster.until_ready(&second).await;
+    assert_eq!(
+        cluster.ask(&second, "clusterwide-p").await,
+        (200, Some(true))
+    );
+    let hits = cluster
         .metric(&second, "polity_module_cache_total{result=\"hit\"}")
         .await;
     assert_eq!(hits, Some(1.0));
     let compiled = "polity_revision_phase_seconds_count{phase=\"compile\"}";
-    assert_eq!(world.metric(&second, compiled).await, None);
+    assert_eq!(cluster.metric(&second, compiled).await, None);
     first.stop().await;
     second.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_tampered_with_is_never_loaded_and_always_healed() {
-    let world = World::start().await;
-    let signing = Signing::new(world.folder.path());
-    let first = world.sharing(0, &signing).await;
-    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
-    world
-        .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
+    let cluster = TestCluster::start().await;
+    let signing = Signing::new(cluster.folder.path());
+    let first = cluster.sharing(0, &signing).await;
+    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+    cluster
+        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
         .await;
-    world.serve(&revision).await;
+    cluster.serve(&revision).await;
     first.stop().await;
 
     let is_code = |path: &PathBuf| path.to_string_lossy().contains("optimized");
@@ -138,48 +141,48 @@ async fn what_was_tampered_with_is_never_loaded_and_always_healed() {
         std::fs::write(path, bytes).unwrap();
     };
     for (what, is_flipped) in [("its code", true), ("everything", false)] {
-        let files = world.cached();
+        let files = cluster.cached();
         files
             .iter()
             .filter(|path| !is_flipped || is_code(path))
             .for_each(flip);
-        let replica = world.sharing(0, &signing).await;
-        world.until_ready(&replica).await;
+        let replica = cluster.sharing(0, &signing).await;
+        cluster.until_ready(&replica).await;
         assert_eq!(
-            world.ask(&replica, "clusterwide-p").await,
+            cluster.ask(&replica, "clusterwide-p").await,
             (200, Some(true)),
             "{what}"
         );
         replica.stop().await;
-        let healed = world.sharing(0, &signing).await;
-        world.until_ready(&healed).await;
+        let healed = cluster.sharing(0, &signing).await;
+        cluster.until_ready(&healed).await;
         let compiled = "polity_revision_phase_seconds_count{phase=\"compile\"}";
-        assert_eq!(world.metric(&healed, compiled).await, None, "{what}");
+        assert_eq!(cluster.metric(&healed, compiled).await, None, "{what}");
         healed.stop().await;
     }
 
     // Nothing to heal it from: said, and not served.
-    world.cached().iter().for_each(flip);
-    std::fs::remove_file(world.folder.path().join("yes.wasm")).unwrap();
-    let hopeless = world.sharing(0, &signing).await;
+    cluster.cached().iter().for_each(flip);
+    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
+    let hopeless = cluster.sharing(0, &signing).await;
     hopeless.ends().await.unwrap_err();
     assert_eq!(
-        world.told(&revision).await,
+        cluster.conditions(&revision).await,
         format!("{READY} Ready[0]=False/SignatureInvalid")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_a_renewal_what_is_good_is_signed_anew() {
-    let world = World::start().await;
-    let signing = Signing::new(world.folder.path());
-    let first = world.sharing(0, &signing).await;
-    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
-    world
-        .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
+    let cluster = TestCluster::start().await;
+    let signing = Signing::new(cluster.folder.path());
+    let first = cluster.sharing(0, &signing).await;
+    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+    cluster
+        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
         .await;
     let signatures = || -> Vec<Vec<u8>> {
-        let mut files = world.cached();
+        let mut files = cluster.cached();
         files.retain(|path| path.to_string_lossy().ends_with(".sig"));
         files.sort();
         files
@@ -199,106 +202,110 @@ async fn after_a_renewal_what_is_good_is_signed_anew() {
     })
     .await;
 
-    // 29: the old certificate counts no more, the registry is gone.
+    // The old certificate is no longer trusted, and the registry is gone.
     std::fs::remove_file(signing.secret.join("previous.crt")).unwrap();
-    std::fs::remove_file(world.folder.path().join("yes.wasm")).unwrap();
-    let second = world.sharing(1, &signing).await;
-    world
+    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
+    let second = cluster.sharing(1, &signing).await;
+    cluster
         .until_answer(&second, "clusterwide-p/1", (200, Some(true)))
         .await;
     first.stop().await;
     second.stop().await;
 }
 
-/// 27: a rollback takes the bytes that were recorded, wherever the tag points now and whoever can be reached.
+/// A rollback loads the recorded digest, wherever the tag points now and whether or not the registry responds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rollback_needs_no_registry() {
-    let world = World::start().await;
-    let signing = Signing::new(world.folder.path());
-    let replica = world.sharing(0, &signing).await;
-    let uri = world.guest("moving.wasm", true);
+    let cluster = TestCluster::start().await;
+    let signing = Signing::new(cluster.folder.path());
+    let replica = cluster.sharing(0, &signing).await;
+    let uri = cluster.guest("moving.wasm", true);
     let ready = format!("{READY} Ready[0]=True/PolicyReady");
-    let first = world.add("p", 1, &uri).await;
-    world.until_told(&first, &ready).await;
-    assert_eq!(world.guest("moving.wasm", false), uri, "the tag moves");
-    let second = world.add("p", 2, &uri).await;
-    world.until_told(&second, &ready).await;
-    world.disable(&first).await;
-    world
+    let first = cluster.add("p", 1, &uri).await;
+    cluster.until_conditions(&first, &ready).await;
+    assert_eq!(cluster.guest("moving.wasm", false), uri, "the tag moves");
+    let second = cluster.add("p", 2, &uri).await;
+    cluster.until_conditions(&second, &ready).await;
+    cluster.disable(&first).await;
+    cluster
         .until_answer(&replica, "clusterwide-p/1", (404, None))
         .await;
-    std::fs::remove_file(world.folder.path().join("moving.wasm")).unwrap();
+    std::fs::remove_file(cluster.folder.path().join("moving.wasm")).unwrap();
 
     let mut back = revision("ClusterAdmissionPolicy", "p", 3, json!({ "module": uri }));
     back["metadata"]["annotations"]["kubewarden.io/rollback-of"] = json!("1");
-    let back = world.add_object(back).await;
-    world.until_told(&back, &ready).await;
+    let back = cluster.add_object(back).await;
+    cluster.until_conditions(&back, &ready).await;
     assert_eq!(
-        world.status(&back).await.modules,
-        world.status(&first).await.modules
+        cluster.status(&back).await.modules,
+        cluster.status(&first).await.modules
     );
     assert_eq!(
-        world.ask(&replica, "clusterwide-p/3").await,
+        cluster.ask(&replica, "clusterwide-p/3").await,
         (200, Some(true))
     );
     replica.stop().await;
 }
 
-/// 11: seventy minutes after a policy was deleted there is no file of it, and all of those that others need.
+/// Seventy minutes after a policy was deleted none of its files is left, and every file that other policies need is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn files_go_with_the_policy_and_the_hour() {
-    let world = World::start().await;
-    let signing = Signing::new(world.folder.path());
+    let cluster = TestCluster::start().await;
+    let signing = Signing::new(cluster.folder.path());
     let clock = Clock::manual(Clock::system().now());
-    let replica = world.sharing_by(&clock, 0, &signing).await;
-    let kept = world.add("kept", 1, &world.guest("yes.wasm", true)).await;
-    let gone = world.add("gone", 1, &world.guest("no.wasm", false)).await;
+    let replica = cluster.sharing_by(&clock, 0, &signing).await;
+    let kept = cluster
+        .add("kept", 1, &cluster.guest("yes.wasm", true))
+        .await;
+    let gone = cluster
+        .add("gone", 1, &cluster.guest("no.wasm", false))
+        .await;
     for revision in [&kept, &gone] {
         eventually("it is ready", || async {
             // Whatever waits on the clock, such as the election, goes on.
             clock.advance(Duration::from_millis(200));
-            world.told(revision).await == format!("{READY} Ready[0]=True/PolicyReady")
+            cluster.conditions(revision).await == format!("{READY} Ready[0]=True/PolicyReady")
         })
         .await;
     }
-    assert_eq!(world.cached().len(), 8);
-    world.delete(&gone).await;
+    assert_eq!(cluster.cached().len(), 8);
+    cluster.delete(&gone).await;
     let deleted = clock.now();
-    world
+    cluster
         .until_answer(&replica, "clusterwide-gone/1", (404, None))
         .await;
-    assert_eq!(world.cached().len(), 8, "they are young");
+    assert_eq!(cluster.cached().len(), 8, "they are young");
     // Files are as old as the disk says, and that has a clock of its own.
     clock.advance(Duration::from_mins(65));
     eventually("its files are gone", || async {
         clock.advance(Duration::from_secs(1));
-        world.cached().len() == 4
+        cluster.cached().len() == 4
     })
     .await;
     assert!(clock.now() < deleted + Duration::from_mins(70));
     assert_eq!(
-        world.ask(&replica, "clusterwide-kept/1").await,
+        cluster.ask(&replica, "clusterwide-kept/1").await,
         (200, Some(true))
     );
     replica.stop_by(&clock).await;
 }
 
-/// 15: what another version compiled is not looked at; the first replica makes it anew for all, and when all of them
+/// Code that another version compiled is not used; the first replica makes it anew for all, and when all of them
 /// run the new version the old code goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
-    let world = World::start().await;
-    let signing = Signing::new(world.folder.path());
-    let before = world.sharing(0, &signing).await;
-    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
-    world
-        .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
+    let cluster = TestCluster::start().await;
+    let signing = Signing::new(cluster.folder.path());
+    let before = cluster.sharing(0, &signing).await;
+    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+    cluster
+        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
         .await;
-    world.serve(&revision).await;
+    cluster.serve(&revision).await;
     before.stop().await;
     let version = format!("optimized-kw-v{}", polity_runtime::VERSION);
     let of_version = |name: &str| {
-        let mut files = world.cached();
+        let mut files = cluster.cached();
         files.retain(|path| path.to_string_lossy().contains(name));
         files
     };
@@ -308,16 +315,20 @@ async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
             .replace(&version, "optimized-kw-v0.0.1");
         std::fs::rename(&path, name).unwrap();
     }
-    std::fs::remove_file(world.folder.path().join("yes.wasm")).unwrap();
+    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
 
     let clock = Clock::manual(Clock::system().now());
-    let first = world.sharing_by(&clock, 0, &signing).await;
-    world.until_ready(&first).await;
-    let second = world.sharing(1, &signing).await;
-    world.until_ready(&second).await;
+    let first = cluster.sharing_by(&clock, 0, &signing).await;
+    cluster.until_ready(&first).await;
+    let second = cluster.sharing(1, &signing).await;
+    cluster.until_ready(&second).await;
     let compiled = "polity_revision_phase_seconds_count{phase=\"compile\"}";
-    assert_eq!(world.metric(&first, compiled).await, Some(1.0));
-    assert_eq!(world.metric(&second, compiled).await, None, "once for all");
+    assert_eq!(cluster.metric(&first, compiled).await, Some(1.0));
+    assert_eq!(
+        cluster.metric(&second, compiled).await,
+        None,
+        "once for all"
+    );
     second.stop().await;
     clock.advance(Duration::from_mins(11));
     assert_eq!(
@@ -326,7 +337,7 @@ async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
         "the rollout goes on"
     );
 
-    world.complete_rollout().await;
+    cluster.complete_rollout().await;
     eventually("the old code is gone", || async {
         clock.advance(Duration::from_mins(1));
         of_version("optimized-kw-v0.0.1").is_empty()
@@ -336,7 +347,7 @@ async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
     first.stop_by(&clock).await;
 }
 
-impl World {
+impl TestCluster {
     /// The workload of the replicas, which all run what it says.
     async fn complete_rollout(&self) {
         let sets: Api<StatefulSet> = Api::namespaced(self.client.clone(), "kubewarden");

@@ -1,5 +1,4 @@
-//! Many at once: replicas that write into the same statuses, and requests while one replica after the other stops
-//! (acceptance 21, 37).
+//! Many replicas that write into the same statuses, and requests while one replica after the other stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use futures::future::join_all;
 use kube::api::ListParams;
 use polity_testing::{FaultyClient, eventually, eventually_within};
 
-use super::world::{Replica, World};
+use super::test_cluster::{Replica, TestCluster};
 use crate::browser::Browser;
 use crate::support::review;
 
@@ -18,21 +17,21 @@ const N_REPLICAS: i32 = 20;
 /// its own status.
 const N_POLICIES: usize = 20;
 
-/// 21: nobody's entry is lost, and when all is said nobody says anything.
+/// No replica's condition is lost, and when all are written nothing is written any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_entry_of_every_replica_is_there_in_the_end() {
-    let world = World::start().await;
-    let faulty: FaultyClient = world.api_server().faulty().await;
+    let cluster = TestCluster::start().await;
+    let faulty: FaultyClient = cluster.api_server().faulty().await;
     let replicas =
-        (0..N_REPLICAS).map(|ordinal| Replica::start(world.options(ordinal, faulty.client())));
+        (0..N_REPLICAS).map(|ordinal| Replica::start(cluster.options(ordinal, faulty.client())));
     let replicas = join_all(replicas).await;
-    let yes = world.guest("yes.wasm", true);
+    let yes = cluster.guest("yes.wasm", true);
     let names: Vec<_> = (0..N_POLICIES).map(|n| format!("p{n}")).collect();
-    join_all(names.iter().map(|name| world.add(name, 1, &yes))).await;
+    join_all(names.iter().map(|name| cluster.add(name, 1, &yes))).await;
 
     let all = N_POLICIES * N_REPLICAS as usize;
     eventually_within(Duration::from_mins(3), "everybody has said so", || async {
-        let revisions = world
+        let revisions = cluster
             .revisions()
             .list(&ListParams::default())
             .await
@@ -64,16 +63,16 @@ async fn every_entry_of_every_replica_is_there_in_the_end() {
     }
 }
 
-/// 37: callers learn of the end of a replica from its readiness, as endpoints do, and none of their requests fails.
+/// Callers learn of the end of a replica from its readiness, as endpoints do, and none of their requests fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_that_stop_in_turn_lose_no_request() {
-    let world = World::start().await;
-    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    let cluster = TestCluster::start().await;
+    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
     let start = async |ordinal: i32| {
-        let mut options = world.options(ordinal, world.client.clone());
-        options.shutdown_delay = Duration::from_secs(1);
+        let mut options = cluster.options(ordinal, cluster.client.clone());
+        options.server.shutdown_delay = Duration::from_secs(1);
         let replica = Replica::start(options).await;
-        world
+        cluster
             .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
             .await;
         replica
@@ -82,7 +81,7 @@ async fn replicas_that_stop_in_turn_lose_no_request() {
     for ordinal in 0..3 {
         replicas.push(start(ordinal).await);
     }
-    world.serve(&revision).await;
+    cluster.serve(&revision).await;
     let endpoints = Arc::new(std::sync::Mutex::new(
         replicas
             .iter()
@@ -120,7 +119,7 @@ async fn replicas_that_stop_in_turn_lose_no_request() {
         let (address, admin) = (replica.address, replica.admin);
         let stopping = tokio::spawn(replica.stop());
         eventually("it says that it goes", || async {
-            world.browser.send(admin, "/readiness", "").await.0 == 503
+            cluster.browser.send(admin, "/readiness", "").await.0 == 503
         })
         .await;
         endpoints.lock().unwrap().retain(|one| *one != address);

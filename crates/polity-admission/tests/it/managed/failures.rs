@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, revision};
+use super::test_cluster::{TestCluster, revision};
 use crate::support::{METADATA, answering, write_guest};
 
 /// A guest that answers this to everything, its settings included.
@@ -26,9 +26,9 @@ const ENDLESS: &str = r#"(module
   (func (export "__guest_call") (param i32 i32) (result i32) (loop $again (br $again)) (i32.const 1)))"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_failure_says_its_reason() {
-    let world = World::start().await;
-    let folder = world.folder.path();
+async fn every_failure_has_its_reason() {
+    let cluster = TestCluster::start().await;
+    let folder = cluster.folder.path();
     let write = |name: &str, metadata: &str, text: &str| write_guest(folder, name, metadata, text);
     let fine = answering(r#"{"accepted":true}"#);
     let with = |fields: &str| METADATA.replacen('{', &format!("{{{fields},"), 1);
@@ -141,60 +141,60 @@ async fn every_failure_says_its_reason() {
         ),
     ];
 
-    let replica = world.replica(0).await;
-    let good = world.add("good", 1, &yes).await;
+    let replica = cluster.replica(0).await;
+    let good = cluster.add("good", 1, &yes).await;
     let mut expected = Vec::new();
     for (name, spec, reason, words) in cases {
         let revision = revision("ClusterAdmissionPolicy", name, 1, spec);
-        expected.push((world.add_object(revision).await, reason, words));
+        expected.push((cluster.add_object(revision).await, reason, words));
     }
     for (name, spec, reason, words) in groups {
         let revision = revision("ClusterAdmissionPolicyGroup", name, 1, spec);
-        expected.push((world.add_object(revision).await, reason, words));
+        expected.push((cluster.add_object(revision).await, reason, words));
     }
     for (name, reason, words) in expected {
-        world
-            .until_told(
+        cluster
+            .until_conditions(
                 &name,
                 &format!("Scheduled=True/PolicyScheduled Initialized=False/{reason}"),
             )
             .await;
-        let condition = world.condition(&name, "Initialized").await.unwrap();
+        let condition = cluster.condition(&name, "Initialized").await.unwrap();
         assert!(
             condition.message.contains(words),
             "{name}: {}",
             condition.message
         );
         assert_eq!(
-            world.status(&name).await.initializer.unwrap().attempts,
+            cluster.status(&name).await.initializer.unwrap().attempts,
             0,
             "{name}"
         );
     }
-    world
+    cluster
         .until_answer(&replica, "clusterwide-good/1", (200, Some(true)))
         .await;
-    world.until_ready(&replica).await;
-    assert!(world.told(&good).await.contains("Ready[0]=True"));
+    cluster.until_ready(&replica).await;
+    assert!(cluster.conditions(&good).await.contains("Ready[0]=True"));
     replica.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_passes_is_tried_again_by_itself() {
-    let world = World::start().await;
-    let replica = world.replica(0).await;
-    let later = world.folder.path().join("later.wasm");
+    let cluster = TestCluster::start().await;
+    let replica = cluster.replica(0).await;
+    let later = cluster.folder.path().join("later.wasm");
     let uri = format!("file://{}", later.display());
-    let revision = world.add("p", 1, &uri).await;
-    world
-        .until_told(
+    let revision = cluster.add("p", 1, &uri).await;
+    cluster
+        .until_conditions(
             &revision,
             "Scheduled=True/PolicyScheduled Initialized=False/PullError",
         )
         .await;
-    assert_eq!(world.guest("later.wasm", true), uri);
-    // 20: five seconds later at most.
-    world
+    assert_eq!(cluster.guest("later.wasm", true), uri);
+    // The retry comes after five seconds at most.
+    cluster
         .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
         .await;
     replica.stop().await;
@@ -202,33 +202,33 @@ async fn what_passes_is_tried_again_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_ended_three_leaders_is_given_up() {
-    let world = World::start().await;
-    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    let cluster = TestCluster::start().await;
+    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
     let scheduled = json!([{"type": "Scheduled", "status": "True", "reason": "PolicyScheduled", "generation": 1}]);
-    world
+    cluster
         .set_status(
             &revision,
             json!({"conditions": scheduled, "initializer": {"attempts": 3}}),
         )
         .await;
-    let replica = world.replica(0).await;
-    world
-        .until_told(
+    let replica = cluster.replica(0).await;
+    cluster
+        .until_conditions(
             &revision,
             "Scheduled=True/PolicyScheduled Initialized=False/ModuleInvalid",
         )
         .await;
-    let condition = world.condition(&revision, "Initialized").await.unwrap();
+    let condition = cluster.condition(&revision, "Initialized").await.unwrap();
     assert!(
         condition.message.contains("ended 3 times"),
         "{}",
         condition.message
     );
-    // 28: the next generation is not blamed.
-    let next = world.add("p", 2, &world.guest("yes.wasm", true)).await;
-    world
+    // The failure does not count against the next generation.
+    let next = cluster.add("p", 2, &cluster.guest("yes.wasm", true)).await;
+    cluster
         .until_answer(&replica, "clusterwide-p/2", (200, Some(true)))
         .await;
-    assert!(world.told(&next).await.contains("Initialized=True"));
+    assert!(cluster.conditions(&next).await.contains("Initialized=True"));
     replica.stop().await;
 }

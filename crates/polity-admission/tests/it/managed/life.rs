@@ -1,4 +1,5 @@
-//! Rows 5, 6, 9 and 14 of section 19.3, and what is answered meanwhile (8.1).
+//! The life of a revision from its creation to its removal, and the responses of the server during it
+//! (docs/spec/admission.md#19-3).
 
 use std::sync::Arc;
 
@@ -6,27 +7,27 @@ use axum::Router;
 use polity_testing::eventually;
 use serde_json::json;
 
-use super::world::World;
+use super::test_cluster::TestCluster;
 use crate::support::{METADATA, answering, module, review};
 
 const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn from_created_to_ready_on_every_replica() {
-    let world = World::start().await;
-    let first = world.replica(0).await;
-    let second = world.replica(1).await;
-    world.until_ready(&first).await;
-    let yes = world.guest("yes.wasm", true);
-    let revision = world.add("p", 1, &yes).await;
-    world
-        .until_told(
+    let cluster = TestCluster::start().await;
+    let first = cluster.replica(0).await;
+    let second = cluster.replica(1).await;
+    cluster.until_ready(&first).await;
+    let yes = cluster.guest("yes.wasm", true);
+    let revision = cluster.add("p", 1, &yes).await;
+    cluster
+        .until_conditions(
             &revision,
             &format!("{READY} Ready[0]=True/PolicyReady Ready[1]=True/PolicyReady"),
         )
         .await;
 
-    let status = world.status(&revision).await;
+    let status = cluster.status(&revision).await;
     let [module] = &status.modules[..] else {
         panic!("one module: {status:?}");
     };
@@ -47,18 +48,18 @@ async fn from_created_to_ready_on_every_replica() {
             ("clusterwide-p", (404, None)),
             ("other/1", (404, None)),
         ] {
-            assert_eq!(world.ask(replica, path).await, expected, "{path}");
+            assert_eq!(cluster.ask(replica, path).await, expected, "{path}");
         }
     }
-    world.serve(&revision).await;
-    world
+    cluster.serve(&revision).await;
+    cluster
         .until_answer(&first, "clusterwide-p", (200, Some(true)))
         .await;
     for metric in [
         "polity_loaded_policies{state=\"ready\"}",
         "polity_revision_phase_seconds_count{phase=\"settings\"}",
     ] {
-        let seen = world.metric(&first, metric).await;
+        let seen = cluster.metric(&first, metric).await;
         assert!(seen.is_some_and(|n| n >= 1.0), "{metric}: {seen:?}");
     }
     first.stop().await;
@@ -67,55 +68,55 @@ async fn from_created_to_ready_on_every_replica() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_update_is_loaded_beside_what_serves() {
-    let world = World::start().await;
-    let replica = world.replica(0).await;
-    let old = world.add("p", 1, &world.guest("yes.wasm", true)).await;
-    world
+    let cluster = TestCluster::start().await;
+    let replica = cluster.replica(0).await;
+    let old = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+    cluster
         .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
         .await;
-    world.serve(&old).await;
+    cluster.serve(&old).await;
 
-    // 5: a broken update changes nothing for who asks the old one.
-    let broken = world.add("p", 2, "file:///no/such.wasm").await;
-    world
-        .until_told(
+    // A broken update does not affect requests for the old generation.
+    let broken = cluster.add("p", 2, "file:///no/such.wasm").await;
+    cluster
+        .until_conditions(
             &broken,
             "Scheduled=True/PolicyScheduled Initialized=False/PullError",
         )
         .await;
-    assert_eq!(world.ask(&replica, "clusterwide-p/2").await, (404, None));
+    assert_eq!(cluster.ask(&replica, "clusterwide-p/2").await, (404, None));
     assert_eq!(
-        world.ask(&replica, "clusterwide-p").await,
+        cluster.ask(&replica, "clusterwide-p").await,
         (200, Some(true))
     );
-    world.disable(&broken).await;
+    cluster.disable(&broken).await;
 
-    let new = world.add("p", 3, &world.guest("no.wasm", false)).await;
-    world
+    let new = cluster.add("p", 3, &cluster.guest("no.wasm", false)).await;
+    cluster
         .until_answer(&replica, "clusterwide-p/3", (200, Some(false)))
         .await;
     assert_eq!(
-        world.ask(&replica, "clusterwide-p").await,
+        cluster.ask(&replica, "clusterwide-p").await,
         (200, Some(true)),
         "until the controller says so"
     );
-    world.serve(&new).await;
-    world
+    cluster.serve(&new).await;
+    cluster
         .until_answer(&replica, "clusterwide-p", (200, Some(false)))
         .await;
     assert_eq!(
-        world.ask(&replica, "clusterwide-p/1").await,
+        cluster.ask(&replica, "clusterwide-p/1").await,
         (200, Some(true)),
         "through its drain"
     );
 
-    // 14: disabled, then gone.
-    world.disable(&old).await;
-    world
+    // Disabled, then deleted.
+    cluster.disable(&old).await;
+    cluster
         .until_answer(&replica, "clusterwide-p/1", (404, None))
         .await;
-    world.delete(&new).await;
-    world
+    cluster.delete(&new).await;
+    cluster
         .until_answer(&replica, "clusterwide-p/3", (404, None))
         .await;
     for metric in [
@@ -123,7 +124,7 @@ async fn an_update_is_loaded_beside_what_serves() {
         "polity_loaded_modules",
     ] {
         eventually("nothing is loaded any more", || async {
-            let n = world.metric(&replica, metric).await;
+            let n = cluster.metric(&replica, metric).await;
             if n == Some(0.0) { Ok(()) } else { Err(n) }
         })
         .await;
@@ -133,19 +134,22 @@ async fn an_update_is_loaded_beside_what_serves() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn groups_are_served_with_their_members() {
-    let world = World::start().await;
-    let replica = world.replica(0).await;
-    let (yes, no) = (world.guest("yes.wasm", true), world.guest("no.wasm", false));
+    let cluster = TestCluster::start().await;
+    let replica = cluster.replica(0).await;
+    let (yes, no) = (
+        cluster.guest("yes.wasm", true),
+        cluster.guest("no.wasm", false),
+    );
     let spec = json!({
         "expression": "a() && b()", "message": "refused",
         "policies": {"a": {"module": yes}, "b": {"module": no}},
     });
-    let group = super::world::revision("ClusterAdmissionPolicyGroup", "g", 1, spec);
-    let group = world.add_object(group).await;
-    world
-        .until_told(&group, &format!("{READY} Ready[0]=True/PolicyReady"))
+    let group = super::test_cluster::revision("ClusterAdmissionPolicyGroup", "g", 1, spec);
+    let group = cluster.add_object(group).await;
+    cluster
+        .until_conditions(&group, &format!("{READY} Ready[0]=True/PolicyReady"))
         .await;
-    assert_eq!(world.status(&group).await.modules.len(), 2);
+    assert_eq!(cluster.status(&group).await.modules.len(), 2);
     for (path, expected) in [
         ("clusterwide-group-g/1", false),
         ("clusterwide-group-g%2Fa/1", true),
@@ -153,7 +157,7 @@ async fn groups_are_served_with_their_members() {
         ("kw.capg.g%2Fa/1", true),
     ] {
         assert_eq!(
-            world.ask(&replica, path).await,
+            cluster.ask(&replica, path).await,
             (200, Some(expected)),
             "{path}"
         );
@@ -163,32 +167,32 @@ async fn groups_are_served_with_their_members() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rollback_brings_back_the_same_bytes() {
-    let world = World::start().await;
-    let replica = world.replica(0).await;
-    let uri = world.guest("moving.wasm", true);
-    let first = world.add("p", 1, &uri).await;
+    let cluster = TestCluster::start().await;
+    let replica = cluster.replica(0).await;
+    let uri = cluster.guest("moving.wasm", true);
+    let first = cluster.add("p", 1, &uri).await;
     let ready = format!("{READY} Ready[0]=True/PolicyReady");
-    world.until_told(&first, &ready).await;
+    cluster.until_conditions(&first, &ready).await;
 
-    // 27: what the reference stands for has changed since.
-    assert_eq!(world.guest("moving.wasm", false), uri);
+    // The module at the reference has changed since.
+    assert_eq!(cluster.guest("moving.wasm", false), uri);
     let mut back =
-        super::world::revision("ClusterAdmissionPolicy", "p", 3, json!({ "module": uri }));
+        super::test_cluster::revision("ClusterAdmissionPolicy", "p", 3, json!({ "module": uri }));
     back["metadata"]["annotations"]["kubewarden.io/rollback-of"] = json!("1");
-    let back = world.add_object(back).await;
-    world.until_told(&back, &ready).await;
+    let back = cluster.add_object(back).await;
+    cluster.until_conditions(&back, &ready).await;
     assert_eq!(
-        world.status(&back).await.modules,
-        world.status(&first).await.modules
+        cluster.status(&back).await.modules,
+        cluster.status(&first).await.modules
     );
     assert_eq!(
-        world.ask(&replica, "clusterwide-p/3").await,
+        cluster.ask(&replica, "clusterwide-p/3").await,
         (200, Some(true))
     );
-    let new = world.add("p", 4, &uri).await;
-    world.until_told(&new, &ready).await;
+    let new = cluster.add("p", 4, &uri).await;
+    cluster.until_conditions(&new, &ready).await;
     assert_eq!(
-        world.ask(&replica, "clusterwide-p/4").await,
+        cluster.ask(&replica, "clusterwide-p/4").await,
         (200, Some(false)),
         "a new generation asks anew"
     );
@@ -197,25 +201,25 @@ async fn a_rollback_brings_back_the_same_bytes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_policy_created_again_replaces_the_old_one() {
-    let world = World::start().await;
-    let replica = world.replica(0).await;
-    let old = world.add("p", 1, &world.guest("yes.wasm", true)).await;
-    world
+    let cluster = TestCluster::start().await;
+    let replica = cluster.replica(0).await;
+    let old = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+    cluster
         .until_answer(&replica, "clusterwide-p/1", (200, Some(true)))
         .await;
-    world.delete(&old).await;
-    let again = world.add("p", 1, &world.guest("no.wasm", false)).await;
+    cluster.delete(&old).await;
+    let again = cluster.add("p", 1, &cluster.guest("no.wasm", false)).await;
     assert_eq!(again, old, "names come back");
-    world
+    cluster
         .until_answer(&replica, "clusterwide-p/1", (200, Some(false)))
         .await;
     replica.stop().await;
 }
 
-/// 23: what became of a revision that is gone is nobody's business, and that of its successor less than anybody's.
+/// A late result for a deleted revision is dropped, and never written to its successor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn deleted_while_it_is_pulled_it_leaves_nothing() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let (asked, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let wasm = module(METADATA, &answering(r#"{"accepted":false}"#));
@@ -228,54 +232,56 @@ async fn deleted_while_it_is_pulled_it_leaves_nothing() {
         wasm
     });
     tokio::spawn(async move { axum::serve(listener, slow).await });
-    let sources = world.folder.path().join("sources.yml");
+    let sources = cluster.folder.path().join("sources.yml");
     std::fs::write(&sources, format!("insecure_sources: [\"{address}\"]")).unwrap();
-    let mut options = world.options(0, world.client.clone());
-    options.modules.sources = Some(sources);
-    let replica = super::world::Replica::start(options).await;
+    let mut options = cluster.options(0, cluster.client.clone());
+    options.server.modules.sources = Some(sources);
+    let replica = super::test_cluster::Replica::start(options).await;
 
-    let old = world.add("p", 1, &format!("http://{address}/p.wasm")).await;
+    let old = cluster
+        .add("p", 1, &format!("http://{address}/p.wasm"))
+        .await;
     seen.recv().await.unwrap();
-    world.delete(&old).await;
-    let again = world.add("p", 1, &world.guest("yes.wasm", true)).await;
+    cluster.delete(&old).await;
+    let again = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
     assert_eq!(again, old, "the same name, another revision");
     gate.add_permits(1);
     let ready = format!("{READY} Ready[0]=True/PolicyReady");
-    world.until_told(&again, &ready).await;
-    let modules = world.status(&again).await.modules;
+    cluster.until_conditions(&again, &ready).await;
+    let modules = cluster.status(&again).await.modules;
     assert!(modules[0].uri.ends_with("yes.wasm"), "{modules:?}");
     assert_eq!(
-        world.ask(&replica, "clusterwide-p/1").await,
+        cluster.ask(&replica, "clusterwide-p/1").await,
         (200, Some(true))
     );
     replica.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn told_to_stop_it_answers_until_the_end() {
-    let world = World::start().await;
-    let revision = world.add("p", 1, &world.guest("yes.wasm", true)).await;
-    let mut options = world.options(0, world.client.clone());
-    options.shutdown_delay = std::time::Duration::from_secs(1);
-    let replica = super::world::Replica::start(options).await;
-    world
-        .until_told(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
+async fn a_stopping_server_responds_until_the_end() {
+    let cluster = TestCluster::start().await;
+    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+    let mut options = cluster.options(0, cluster.client.clone());
+    options.server.shutdown_delay = std::time::Duration::from_secs(1);
+    let replica = super::test_cluster::Replica::start(options).await;
+    cluster
+        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
         .await;
     let (address, admin) = (replica.address, replica.admin);
     let stopping = tokio::spawn(replica.stop());
     eventually("it is not ready any more", || async {
-        world.browser.send(admin, "/readiness", "").await.0 == 503
+        cluster.browser.send(admin, "/readiness", "").await.0 == 503
     })
     .await;
-    let (status, _) = world
+    let (status, _) = cluster
         .browser
         .send(address, "/validate/clusterwide-p/1", &review(""))
         .await;
     assert_eq!(status, 200);
     stopping.await.unwrap();
     assert!(
-        world
-            .told(&revision)
+        cluster
+            .conditions(&revision)
             .await
             .ends_with("Ready[0]=True/PolicyReady"),
         "what it says stays: the controller sees the pod go"

@@ -10,7 +10,7 @@ use axum::routing::get;
 use polity_testing::eventually;
 use serde_json::json;
 
-use super::world::{Replica, World, revision};
+use super::test_cluster::{Replica, TestCluster, revision};
 use crate::support::{METADATA, answering, module, wapc, write_guest};
 
 /// A guest that accepts if it may look up a name.
@@ -81,7 +81,7 @@ async fn web_server() -> SocketAddr {
     address
 }
 
-impl World {
+impl TestCluster {
     async fn add_namespaced(&self, policy: &str, module: &str) -> String {
         let spec = json!({
             "module": module,
@@ -95,18 +95,18 @@ impl World {
         let sources = self.folder.path().join("sources.yml");
         std::fs::write(&sources, format!("insecure_sources: [\"{address}\"]")).unwrap();
         let mut options = self.options(0, self.client.clone());
-        options.modules.sources = Some(sources);
+        options.server.modules.sources = Some(sources);
         Replica::start(options).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_server_is_not_asked_about_itself() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let address = web_server().await;
     let other = web_server().await;
-    let replica = world.replica_with_source(address).await;
-    let secret = world.folder.path().join("tls.key");
+    let replica = cluster.replica_with_source(address).await;
+    let secret = cluster.folder.path().join("tls.key");
     std::fs::write(&secret, "SECRET").unwrap();
     for (name, module, reason, words) in [
         (
@@ -119,61 +119,71 @@ async fn the_server_is_not_asked_about_itself() {
             "loopback",
             format!("http://{other}/yes.wasm"),
             "PullError",
-            "is on this machine or its link",
+            "is on this machine, its link",
         ),
         (
             "link-local",
             "http://169.254.169.254/latest/meta-data".to_owned(),
             "PullError",
-            "is on this machine or its link",
+            "is on this machine, its link",
         ),
         (
             "registry",
             format!("registry://{other}/p:v1"),
             "PullError",
-            "is on this machine or its link",
+            "is on this machine, its link",
         ),
         (
             "redirect",
             format!("http://{address}/away.wasm"),
             "PullError",
-            "169.254.169.254 is on this machine or its link",
+            "169.254.169.254 is on this machine, its link",
         ),
     ] {
-        let revision = world.add_namespaced(name, &module).await;
-        world
-            .until_told(
+        let revision = cluster.add_namespaced(name, &module).await;
+        cluster
+            .until_conditions(
                 &revision,
                 &format!("Scheduled=True/PolicyScheduled Initialized=False/{reason}"),
             )
             .await;
-        let said = world
+        let said = cluster
             .condition(&revision, "Initialized")
             .await
             .unwrap()
             .message;
         assert!(said.contains(words) && !said.contains("SECRET"), "{said}");
     }
-    let listed = world
+    let listed = cluster
         .add_namespaced("listed", &format!("http://{address}/yes.wasm"))
         .await;
-    world
+    cluster
         .until_answer(&replica, "namespaced-tenant-listed/1", (200, Some(true)))
         .await;
-    assert!(world.told(&listed).await.contains("Initialized=True"));
-    let cluster = world.add("c", 1, &world.guest("yes.wasm", true)).await;
-    world
+    assert!(
+        cluster
+            .conditions(&listed)
+            .await
+            .contains("Initialized=True")
+    );
+    let clusterwide = cluster.add("c", 1, &cluster.guest("yes.wasm", true)).await;
+    cluster
         .until_answer(&replica, "clusterwide-c/1", (200, Some(true)))
         .await;
-    assert!(world.told(&cluster).await.contains("Initialized=True"));
+    assert!(
+        cluster
+            .conditions(&clusterwide)
+            .await
+            .contains("Initialized=True")
+    );
     replica.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_capability_that_is_taken_away_is_refused_at_once() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let address = web_server().await;
-    let file = world.folder.path().join("server.yml");
+    let file = cluster.folder.path().join("server.yml");
     let grant = |list: &str| {
         std::fs::write(
             &file,
@@ -182,29 +192,29 @@ async fn a_capability_that_is_taken_away_is_refused_at_once() {
         .unwrap();
     };
     grant(r#"["net/*"]"#);
-    let replica = world.replica_with_source(address).await;
+    let replica = cluster.replica_with_source(address).await;
     let uri = format!("http://{address}/looking-up.wasm");
-    world.add_namespaced("p", &uri).await;
-    world.add("c", 1, &uri).await;
-    world
+    cluster.add_namespaced("p", &uri).await;
+    cluster.add("c", 1, &uri).await;
+    cluster
         .until_answer(&replica, "namespaced-tenant-p/1", (200, Some(true)))
         .await;
-    world
+    cluster
         .until_answer(&replica, "clusterwide-c/1", (200, Some(true)))
         .await;
 
     grant(r#"["oci/*"]"#);
-    world
+    cluster
         .until_answer(&replica, "namespaced-tenant-p/1", (200, Some(false)))
         .await;
     assert_eq!(
-        world.ask(&replica, "clusterwide-c/1").await,
+        cluster.ask(&replica, "clusterwide-c/1").await,
         (200, Some(true)),
         "cluster kinds have all of them"
     );
     grant(r#"["*"]"#);
     eventually("it is granted again", || async {
-        world.ask(&replica, "namespaced-tenant-p/1").await == (200, Some(true))
+        cluster.ask(&replica, "namespaced-tenant-p/1").await == (200, Some(true))
     })
     .await;
     replica.stop().await;
@@ -213,17 +223,17 @@ async fn a_capability_that_is_taken_away_is_refused_at_once() {
 /// Whoever creates an object chooses the image that a policy asks about, so the limit holds for policies of all kinds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn host_calls_do_not_reach_this_machine() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let (listed, n_listed) = registry().await;
     let (hidden, n_hidden) = registry().await;
-    let replica = world.replica_with_source(listed).await;
+    let replica = cluster.replica_with_source(listed).await;
     for (policy, registry, is_reached) in [("listed", listed, true), ("hidden", hidden, false)] {
         let guest = asking_for_digest(registry);
         let name = format!("{policy}.wasm");
-        let uri = write_guest(world.folder.path(), &name, METADATA, &guest);
-        world.add(policy, 1, &uri).await;
+        let uri = write_guest(cluster.folder.path(), &name, METADATA, &guest);
+        cluster.add(policy, 1, &uri).await;
         let path = format!("clusterwide-{policy}/1");
-        world
+        cluster
             .until_answer(&replica, &path, (200, Some(is_reached)))
             .await;
     }

@@ -1,4 +1,4 @@
-//! The rules of 19.8, each as a line of a table.
+//! The rules for removing files, each as a line of a table (docs/spec/admission.md#19-8).
 
 use jiff::ToSpan as _;
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! Collection on a real disk (19.8): acceptance 11 (no file 70 minutes later) and 15 (old code after an upgrade).
+//! Collection on a real disk: files of deleted policies, and code of an earlier version after an upgrade
+//! (docs/spec/admission.md#19-8).
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Sections 19.7 and 19.9 as far as loading goes: what is good is used, what is not is made again or pulled again.
+//! Loading from the shared cache: a file with a valid signature is used, any other one is compiled or pulled again
+//! (docs/spec/admission.md#19-9).
 
 use polity_eval::EngineOptions;
 use polity_fetch::{Credentials, Limits, LocalStore, Sources};
@@ -121,7 +122,7 @@ impl Bench {
     }
 
     /// Loads what a status has recorded.
-    async fn load(&self, recorded: &[u8], purpose: Purpose) -> Result<Module, Trouble> {
+    async fn load(&self, recorded: &[u8], purpose: Purpose) -> Result<Module, PrepareError> {
         let wanted = Wanted {
             module: Pinned {
                 uri: self.uri(),
@@ -183,8 +184,8 @@ async fn what_is_not_good_is_made_again() {
 async fn what_cannot_be_helped_is_told_apart() {
     let module = wasm("a");
     let fault = async |bench: &Bench, purpose| {
-        let trouble = bench.load(&module, purpose).await.unwrap_err();
-        (trouble.fault, trouble.message)
+        let failure = bench.load(&module, purpose).await.unwrap_err();
+        (failure.fault, failure.message)
     };
     let gone = bench(Scripted::default());
     assert_eq!(fault(&gone, Purpose::Serve).await.0, Fault::Pull);
@@ -241,6 +242,6 @@ async fn a_module_in_memory_is_kept_under_every_reference() {
 async fn policies_of_namespaces_name_no_files() {
     let bench = bench(Scripted::default());
     bench.publish(&wasm("a"));
-    let trouble = bench.loader.resolve(&bench.uri(), Scope::Namespace).await;
-    assert_eq!(trouble.unwrap_err().fault, Fault::Reference);
+    let failure = bench.loader.resolve(&bench.uri(), Scope::Namespace).await;
+    assert_eq!(failure.unwrap_err().fault, Fault::Reference);
 }

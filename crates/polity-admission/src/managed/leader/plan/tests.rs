@@ -72,7 +72,7 @@ fn what_one_revision_gets() {
         again: at(second),
     };
     for (case, sample, memory, expected) in [
-        ("5: enabled, not yet scheduled", new(), None, "take r1 #1"),
+        ("enabled, not yet scheduled", new(), None, "take r1 #1"),
         ("disabled", new().disabled(), None, ""),
         (
             "it works on it",
@@ -80,7 +80,7 @@ fn what_one_revision_gets() {
             Some(Tried::Working { n: 0 }),
             "",
         ),
-        ("6: initialised", new().initialized(), None, ""),
+        ("initialised", new().initialized(), None, ""),
         (
             "another leader took it and is gone",
             new().scheduled().tried(1, "1.0", "abc"),
@@ -88,25 +88,25 @@ fn what_one_revision_gets() {
             "try r1 #2",
         ),
         (
-            "19.4: a pull that failed before this one led",
+            "a pull that failed before this one led",
             new().not_initialized("PullError").tried(0, "1.0", "abc"),
             None,
             "try r1 #1",
         ),
         (
-            "20: its time has come",
+            "its time has come",
             new().not_initialized("PullError").tried(0, "1.0", "abc"),
             Some(failed(1, 100)),
             "try r1 #1",
         ),
         (
-            "20: its time has not come",
+            "its time has not come",
             new().not_initialized("CacheError").tried(0, "1.0", "abc"),
             Some(failed(3, 120)),
             "look again in 20s",
         ),
         (
-            "7: settings refused, same input, same result",
+            "settings refused, same input, same result",
             new()
                 .not_initialized("SettingsInvalid")
                 .tried(0, "1.0", "abc"),
@@ -114,7 +114,7 @@ fn what_one_revision_gets() {
             "",
         ),
         (
-            "19.4: once more by another version",
+            "once more by another version",
             new()
                 .not_initialized("ModuleInvalid")
                 .tried(0, "0.9", "abc"),
@@ -122,7 +122,7 @@ fn what_one_revision_gets() {
             "try r1 #1",
         ),
         (
-            "19.4: once more with another configuration",
+            "once more with another configuration",
             new()
                 .not_initialized("ModuleInvalid")
                 .tried(0, "1.0", "abd"),
@@ -136,13 +136,13 @@ fn what_one_revision_gets() {
             "try r1 #1",
         ),
         (
-            "19.11: two attempts ended without a result",
+            "two attempts ended without a result",
             new().scheduled().tried(2, "1.0", "abc"),
             None,
             "try r1 #3",
         ),
         (
-            "19.11: three did",
+            "three did",
             new().scheduled().tried(3, "1.0", "abc"),
             None,
             "give up r1 after 3 for 60s",
@@ -231,7 +231,7 @@ fn four_at_once_and_what_serves_first() {
     assert_eq!(
         told(six(), &[]),
         "take r5 #1, take r3 #1, take r1 #1, take r2 #1",
-        "29: serving ones first"
+        "serving ones first"
     );
     assert_eq!(
         told(

@@ -1,4 +1,5 @@
-//! Rows 9, 10, 14, 19, 20 and 28 of section 19.3, the start of 19.7, poison of 19.11: what a replica does next.
+//! What a replica does next: loading and reporting, its start (docs/spec/admission.md#19-7), and revisions that crash the
+//! process (docs/spec/admission.md#19-11).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,14 @@ fn at(seconds: u64) -> Moment {
     Moment::START + Duration::from_secs(seconds)
 }
 
-fn failed(again: Again) -> Local {
+fn failed(retry: Retry) -> Local {
     Local::Failed {
         why: LoadFailure {
             reason: ReadyReason::PullError,
             message: "why".to_owned(),
         },
         n_failures: 1,
-        again,
+        retry,
     }
 }
 
@@ -52,10 +53,10 @@ fn told(
     };
     let mut words = listed("load", &plan.load);
     words.extend(listed("unload", &plan.unload));
-    words.extend(plan.say.iter().map(|(uid, says)| match says {
-        Says::Ready => format!("{uid} is ready"),
-        Says::NotReady { reason, .. } => format!("{uid} is not: {reason}"),
-        Says::Pending => format!("{uid} is pending"),
+    words.extend(plan.reports.iter().map(|(uid, report)| match report {
+        ReadyReport::Ready => format!("{uid} is ready"),
+        ReadyReport::NotReady { reason, .. } => format!("{uid} is not: {reason}"),
+        ReadyReport::Pending => format!("{uid} is pending"),
     }));
     words.extend(listed("wait for", &plan.missing));
     words.extend(listed("give up for", &plan.give_up));
@@ -73,16 +74,10 @@ const STARTING: Option<u64> = None;
 fn what_one_revision_gets() {
     let new = || Sample::new(1);
     let ready = || new().initialized().ready(US, "True", "PolicyReady");
-    let retry = |second| failed(Again::At(at(second)));
+    let retry = |second| failed(Retry::At(at(second)));
     let cases = vec![
         ("19.7 step 3: not initialised", STARTING, new(), None, ""),
-        (
-            "9: initialised",
-            RUNNING,
-            new().initialized(),
-            None,
-            "load r1",
-        ),
+        ("initialised", RUNNING, new().initialized(), None, "load r1"),
         (
             "it is loading",
             RUNNING,
@@ -91,77 +86,77 @@ fn what_one_revision_gets() {
             "",
         ),
         (
-            "9: loaded",
+            "loaded",
             RUNNING,
             new().initialized(),
             Some(Local::Loaded),
             "r1 is ready",
         ),
         (
-            "19: unchanged entries are not written again",
+            "unchanged entries are not written again",
             RUNNING,
             ready(),
             Some(Local::Loaded),
             "",
         ),
         (
-            "10: loading fails",
+            "loading fails",
             RUNNING,
             new().initialized(),
             Some(retry(105)),
             "r1 is not: PullError, look again in 5s",
         ),
         (
-            "20: tried again",
+            "tried again",
             RUNNING,
             new().initialized(),
             Some(retry(100)),
             "load r1, r1 is not: PullError",
         ),
         (
-            "14: disabled, what it says stays",
+            "disabled, its condition stays",
             RUNNING,
             ready().disabled(),
             Some(Local::Loaded),
             "unload r1",
         ),
         (
-            "14: disabled while it loads",
+            "disabled while it loads",
             RUNNING,
             new().initialized().disabled(),
             Some(LOADING),
             "unload r1",
         ),
         (
-            "24: Initialized was stripped, what is loaded stays",
+            "Initialized was stripped, what is loaded stays",
             RUNNING,
             new(),
             Some(Local::Loaded),
             "r1 is ready",
         ),
         (
-            "19.7: a True from before the restart",
+            "a True from before the restart",
             STARTING,
             ready(),
             None,
             "load r1, r1 is pending",
         ),
         (
-            "19: a True of what the start waits for is not written again",
+            "a True of what the start waits for is not written again",
             STARTING,
             ready().serving(),
             None,
             "load r1, wait for r1",
         ),
         (
-            "28: a True that is stale, while it loads",
+            "a True that is stale, while it loads",
             RUNNING,
             ready().serving(),
             Some(LOADING),
             "r1 is pending, wait for r1",
         ),
         (
-            "19.7: a False from before the restart stays until there is news",
+            "a False from before the restart stays until there is news",
             STARTING,
             new().initialized().ready(US, "False", "PullError"),
             None,
@@ -189,59 +184,59 @@ fn what_one_revision_gets() {
             "r1 is not: PullError, wait for r1, give up for r1, look again in 5s",
         ),
         (
-            "19.7: one on its way in does not take the server down",
+            "a revision that does not serve yet does not end the server",
             STARTING,
             new().initialized(),
             Some(retry(105)),
             "r1 is not: PullError, look again in 5s",
         ),
         (
-            "4.3: a start waits for what takes over, and goes on waiting",
+            "a start waits for what takes over, and goes on waiting",
             STARTING,
             new().initialized().takeover(),
             Some(retry(105)),
             "r1 is not: PullError, wait for r1, look again in 5s",
         ),
         (
-            "4.3: one that comes later does not hold up who runs",
+            "one that comes later does not make a ready replica wait",
             RUNNING,
             new().initialized().takeover(),
             Some(LOADING),
             "",
         ),
         (
-            "28: serving, and not loaded here",
+            "serving, and not loaded here",
             RUNNING,
             ready().serving(),
             Some(retry(105)),
             "r1 is not: PullError, wait for r1, look again in 5s",
         ),
         (
-            "29: serving, and not yet initialised again",
+            "serving, and not yet initialised again",
             RUNNING,
             new().serving(),
             None,
             "",
         ),
         (
-            "19.11: what ended the process is not tried before the pod is ready",
+            "a revision that crashed the process is not tried before the pod is ready",
             STARTING,
             new().initialized(),
-            Some(failed(Again::OnceReady)),
+            Some(failed(Retry::OnceReady)),
             "r1 is not: PullError",
         ),
         (
-            "19.11: then with a delay",
+            "then with a delay",
             Some(98),
             new().initialized(),
-            Some(failed(Again::OnceReady)),
+            Some(failed(Retry::OnceReady)),
             "r1 is not: PullError, look again in 3s",
         ),
         (
-            "19.11: and then",
+            "and then",
             Some(95),
             new().initialized(),
-            Some(failed(Again::OnceReady)),
+            Some(failed(Retry::OnceReady)),
             "load r1, r1 is not: PullError",
         ),
         (
@@ -259,14 +254,17 @@ fn what_one_revision_gets() {
 }
 
 #[test]
-fn what_is_said_already_is_not_said_again() {
-    let status = |says: Says| {
-        let change = crate::managed::status::Change::Ready { replica: US, says };
+fn a_report_that_the_status_has_is_not_written_again() {
+    let status = |report: ReadyReport| {
+        let change = crate::managed::status::Change::Ready {
+            replica: US,
+            report,
+        };
         let mut object = Sample::new(1).initialized().object();
         object.status = change.applied(object.status.as_ref(), 1, jiff::Timestamp::UNIX_EPOCH);
         Revision::read(Arc::new(object), "default").unwrap()
     };
-    let says = |revision: &Revision, local: &Local| {
+    let report = |revision: &Revision, local: &Local| {
         let (revisions, locals) = (Revisions::new(), Locals::new());
         let view = View {
             revisions: &revisions,
@@ -275,13 +273,13 @@ fn what_is_said_already_is_not_said_again() {
             ready_since: RUNNING.map(at),
             now: at(100),
         };
-        super::says(revision, Some(local), view)
+        super::report(revision, Some(local), view)
     };
-    assert_eq!(says(&status(Says::Ready), &Local::Loaded), None);
-    assert_eq!(says(&status(Says::Pending), &LOADING), None);
+    assert_eq!(report(&status(ReadyReport::Ready), &Local::Loaded), None);
+    assert_eq!(report(&status(ReadyReport::Pending), &LOADING), None);
     assert_eq!(
-        says(&status(Says::Pending), &Local::Loaded),
-        Some(Says::Ready)
+        report(&status(ReadyReport::Pending), &Local::Loaded),
+        Some(ReadyReport::Ready)
     );
 }
 
@@ -303,7 +301,7 @@ fn what_serves_is_loaded_first_and_all_that_is_wrong_is_said() {
         told(STARTING, three(), &[]),
         "load r2, load r3, load r1, wait for r2, wait for r3"
     );
-    let broken = failed(Again::At(at(200)));
+    let broken = failed(Retry::At(at(200)));
     assert_eq!(
         told(
             STARTING,
@@ -324,7 +322,7 @@ fn what_serves_is_loaded_first_and_all_that_is_wrong_is_said() {
 }
 
 #[test]
-fn a_policy_created_again_takes_the_place_of_the_old_one() {
+fn a_policy_created_again_replaces_the_old_one() {
     let old = || Sample::new(1).initialized().created(5);
     let new = || {
         Sample::new(1)
@@ -351,7 +349,7 @@ fn a_policy_created_again_takes_the_place_of_the_old_one() {
 #[test]
 fn crashes_of_earlier_processes_count() {
     let again = |sample: Sample, n| match after_crashes(&sample.read(), n) {
-        Some(Local::Failed { again, why, .. }) => format!("{again:?} {}", why.message),
+        Some(Local::Failed { retry, why, .. }) => format!("{retry:?} {}", why.message),
         other => format!("{other:?}"),
     };
     let ended = |times: &str| {

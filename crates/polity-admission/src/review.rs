@@ -1,7 +1,7 @@
-//! The HTTP side: from a request to a verdict, without a socket.
+//! The HTTP service for admission reviews: from a request to a verdict, without a socket.
 //!
-//! The order is that of the contract: media type, size, syntax and shape of the body, then the policy.
-//! A body is read once and never copied; the verdict is made on the thread that read it.
+//! A request is checked in the order of docs/spec/admission.md#8-4: media type, size, syntax and shape of the body, then the
+//! policy. A body is read once and never copied, and evaluated on the thread that read it.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +30,7 @@ use crate::fair::FairLimits;
 use crate::metrics::ServerMetrics;
 use crate::refusal::Refusal;
 use crate::reply::{self, Reply};
-use crate::route::{Asked, Route};
+use crate::route::{Endpoint, Route};
 use crate::span;
 use crate::table::{Generation, NotServed, PolicyTable, Served};
 use crate::time_limit;
@@ -38,43 +38,43 @@ use crate::turnstile::{Turnstile, leave_the_worker};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What ties the lines of a log to a request; taken over from the caller if there is one.
+/// Identifies a request in the log; the id of the caller is used if it sends one.
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longer ones are replaced: they go into every line.
+/// Longer ids are replaced, because every log line of the request has the id.
 const MAX_REQUEST_ID: usize = 128;
 /// How long a body may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What requests may take.
+/// The limits of requests.
 #[derive(Debug, Clone, Copy)]
-pub struct WebhookLimits {
-    /// One body in bytes.
+pub struct RequestLimits {
+    /// The largest body, in bytes.
     pub body: usize,
-    /// All bodies in memory, in bytes.
+    /// All bodies in memory together, in bytes.
     pub bodies: usize,
-    /// How many are evaluated, and how many wait.
+    /// How many requests are evaluated at once, and how many wait.
     pub queue: FairLimits,
-    /// How long a request may take when its caller does not say less; `None`: for ever.
+    /// How long a request may take, unless its caller sends a shorter time-out; `None` for no limit.
     pub time: Option<Duration>,
 }
 
-/// What a webhook is made of.
-pub struct WebhookOptions {
-    /// What all evaluations share.
+/// What a [`ReviewService`] is made of.
+pub struct ReviewServiceOptions {
+    /// The settings and services that all evaluations share.
     pub environment: Environment,
-    /// What is served; swapped by whoever keeps it up to date.
+    /// The policies that are served; other tasks swap the table.
     pub table: Arc<ArcSwap<PolicyTable>>,
-    /// What requests may take.
-    pub limits: WebhookLimits,
-    /// Where things are counted.
+    /// The limits of requests.
+    pub limits: RequestLimits,
+    /// The metrics that requests are counted in.
     pub metrics: ServerMetrics,
-    /// What time it is.
+    /// The source of time, which tests control.
     pub clock: Clock,
 }
 
-/// The service. Clones are the same.
+/// The service for admission reviews. Clones share its state.
 #[derive(Clone)]
-pub struct Webhook(Arc<Inner>);
+pub struct ReviewService(Arc<Inner>);
 
 struct Inner {
     environment: Environment,
@@ -89,7 +89,7 @@ struct Inner {
     n_requests: AtomicU64,
 }
 
-/// A body that was understood.
+/// A parsed body.
 #[expect(
     clippy::large_enum_variant,
     reason = "one for each request, on its stack; a box would be an allocation more"
@@ -99,10 +99,10 @@ pub(crate) enum Review<'a> {
     Raw(RawReview<'a>),
 }
 
-impl Webhook {
-    /// A service over a table.
-    pub fn new(options: WebhookOptions) -> Self {
-        let WebhookOptions {
+impl ReviewService {
+    /// Builds the service.
+    pub fn new(options: ReviewServiceOptions) -> Self {
+        let ReviewServiceOptions {
             environment,
             table,
             limits,
@@ -141,7 +141,7 @@ impl Webhook {
         let request_id = self.0.request_id(&parts.headers);
         let mut reply = self
             .0
-            .judge(&route, &parts, body, &request_id)
+            .evaluate_request(&route, &parts, body, &request_id)
             .await
             .unwrap_or_else(|refusal| self.0.refuse(&refusal));
         reply.headers_mut().insert(REQUEST_ID.clone(), request_id);
@@ -150,8 +150,8 @@ impl Webhook {
 }
 
 impl Inner {
-    /// The verdict, or why there is none.
-    async fn judge<B>(
+    /// Evaluates a request. Returns the verdict, or why there is none.
+    async fn evaluate_request<B>(
         &self,
         route: &Route<'_>,
         parts: &Parts,
@@ -167,18 +167,18 @@ impl Inner {
             return Err(Refusal::MediaType);
         }
         let body = self.bodies.read(body, &self.clock, BODY_PATIENCE).await?;
-        let review = Review::parse(route.asked, &body.bytes)?;
+        let review = Review::parse(route.endpoint, &body.bytes)?;
         let served = self.find(route)?;
 
-        let span = span::open(route.asked, &self.host, &served.id, &review);
+        let span = span::open(route.endpoint, &self.host, &served.id, &review);
         let started = self.clock.moment();
         let evaluation = self
-            .evaluate(&served, route.asked, &review, deadline, &span)
+            .evaluate(&served, route.endpoint, &review, deadline, &span)
             .await?;
         let took = self.clock.moment().since(started);
 
         self.metrics
-            .judged(&served, route.asked, review.request(), &evaluation, took);
+            .evaluated(&served, route.endpoint, review.request(), &evaluation, took);
         let request_id = request_id.to_str().unwrap_or_default();
         span::close(&span, &evaluation, took, request_id);
         Ok(reply::review(match review {
@@ -191,7 +191,7 @@ impl Inner {
         let generation = route
             .generation
             .map_or(Generation::Serving, Generation::Exactly);
-        // From here on the request keeps what it found, whatever is swapped in meanwhile.
+        // From here on the request keeps this policy, even if the table is swapped meanwhile.
         self.table
             .load()
             .find(&route.id, generation)
@@ -204,18 +204,21 @@ impl Inner {
     async fn evaluate(
         &self,
         served: &Served,
-        asked: Asked,
+        endpoint: Endpoint,
         review: &Review<'_>,
         deadline: Deadline,
         span: &Span,
     ) -> Result<Evaluation, Refusal> {
         if self.is_always_accepted(review) {
-            return Ok(unjudged(AdmissionResponse::allow(&review.uid())));
+            return Ok(without_guest(AdmissionResponse::allow(&review.uid())));
         }
         let policy = match &served.policy {
             Ok(policy) => policy,
             Err(reason) => {
-                return Ok(unjudged(AdmissionResponse::error(&review.uid(), reason)));
+                return Ok(without_guest(AdmissionResponse::error(
+                    &review.uid(),
+                    reason,
+                )));
             }
         };
         let before = self.clock.moment();
@@ -223,9 +226,9 @@ impl Inner {
         let pass = pass.map_err(Refusal::Shed)?;
         self.metrics.waited(self.clock.moment().since(before));
         let evaluate = || {
-            // A fault of ours must not take the connection's other requests with it.
+            // A panic must not end the other requests of the connection.
             catch_unwind(AssertUnwindSafe(|| {
-                run(policy, &self.environment, asked, review, deadline)
+                run(policy, &self.environment, endpoint, review, deadline)
             }))
         };
         span.in_scope(|| pass.run(evaluate)).map_err(|_| {
@@ -264,10 +267,12 @@ impl Inner {
 }
 
 impl<'a> Review<'a> {
-    fn parse(asked: Asked, body: &'a [u8]) -> Result<Self, ReviewError> {
-        match asked {
-            Asked::Validate | Asked::Audit => AdmissionReview::parse(body).map(Self::Admission),
-            Asked::Raw => RawReview::parse(body).map(Self::Raw),
+    fn parse(endpoint: Endpoint, body: &'a [u8]) -> Result<Self, ReviewError> {
+        match endpoint {
+            Endpoint::Validate | Endpoint::Audit => {
+                AdmissionReview::parse(body).map(Self::Admission)
+            }
+            Endpoint::Raw => RawReview::parse(body).map(Self::Raw),
         }
     }
 
@@ -289,24 +294,24 @@ impl<'a> Review<'a> {
 fn run(
     policy: &Policy,
     environment: &Environment,
-    asked: Asked,
+    endpoint: Endpoint,
     review: &Review<'_>,
     deadline: Deadline,
 ) -> Evaluation {
     match review {
         Review::Raw(review) => policy.evaluate_raw(environment, review, deadline),
         Review::Admission(review) => {
-            let origin = match asked {
-                Asked::Audit => Origin::Audit,
-                Asked::Validate | Asked::Raw => Origin::Validate,
+            let origin = match endpoint {
+                Endpoint::Audit => Origin::Audit,
+                Endpoint::Validate | Endpoint::Raw => Origin::Validate,
             };
             policy.evaluate(environment, &review.request, origin, deadline)
         }
     }
 }
 
-/// A response that no guest had a part in.
-fn unjudged(response: AdmissionResponse) -> Evaluation {
+/// A response without an evaluation by a guest.
+fn without_guest(response: AdmissionResponse) -> Evaluation {
     Evaluation {
         accepted: response.allowed,
         mutated: false,
@@ -333,7 +338,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application") && (subtype.eq_ignore_ascii_case("json") || has_suffix)
 }
 
-impl<B> Service<Request<B>> for Webhook
+impl<B> Service<Request<B>> for ReviewService
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -347,7 +352,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let webhook = self.clone();
-        Box::pin(async move { Ok(webhook.answer(request).await) })
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
     }
 }

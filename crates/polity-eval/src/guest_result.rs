@@ -1,39 +1,39 @@
-//! What guests answer.
+//! The results that guests return.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The answer to `validate`. Unknown fields are ignored, null is the same as absent.
+/// The result of `validate`. Unknown fields are ignored, and null is the same as absent.
 #[derive(Debug, Deserialize)]
-pub(crate) struct ValidationAnswer<'a> {
+pub(crate) struct ValidationResult<'a> {
     pub(crate) accepted: bool,
     pub(crate) message: Option<String>,
     pub(crate) code: Option<u16>,
-    /// The whole object as it should be, not a patch.
+    /// The complete mutated object, not a patch.
     #[serde(borrow)]
     pub(crate) mutated_object: Option<&'a RawValue>,
     pub(crate) audit_annotations: Option<BTreeMap<String, String>>,
     pub(crate) warnings: Option<Vec<String>>,
 }
 
-/// The answer to `validate_settings`.
+/// The result of `validate_settings`.
 #[derive(Debug, Deserialize)]
-pub(crate) struct SettingsAnswer<'a> {
+pub(crate) struct SettingsResult<'a> {
     pub(crate) valid: bool,
     #[serde(borrow)]
     pub(crate) message: Option<Cow<'a, str>>,
 }
 
-impl<'a> ValidationAnswer<'a> {
+impl<'a> ValidationResult<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes)
             .map_err(|error| format!("Cannot deserialize policy validation response: {error}"))
     }
 }
 
-impl<'a> SettingsAnswer<'a> {
+impl<'a> SettingsResult<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes)
             .map_err(|error| format!("Cannot deserialize settings validation response: {error}"))
@@ -48,9 +48,9 @@ mod tests {
     fn null_is_absent_and_unknown_is_ignored() {
         let text = br#"{"accepted":true,"message":null,"code":null,"mutated_object":null,
             "audit_annotations":null,"warnings":null,"more":[1]}"#;
-        let answer = ValidationAnswer::parse(text).unwrap();
+        let answer = ValidationResult::parse(text).unwrap();
         assert!(answer.accepted && answer.mutated_object.is_none());
-        assert!(ValidationAnswer::parse(br#"{"accepted":true}"#).is_ok());
+        assert!(ValidationResult::parse(br#"{"accepted":true}"#).is_ok());
     }
 
     #[test]
@@ -62,7 +62,7 @@ mod tests {
             r#"{"accepted":"yes"}"#,
             r#"{"accepted":true,"code":70000}"#,
         ] {
-            let error = ValidationAnswer::parse(text.as_bytes()).unwrap_err();
+            let error = ValidationResult::parse(text.as_bytes()).unwrap_err();
             assert!(
                 error.starts_with("Cannot deserialize policy validation response: "),
                 "{error}"

@@ -1,22 +1,25 @@
-//! Where what is loaded is found: which ids and generations lead to it.
+//! The ids and generations under which requests find each loaded revision.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::managed::revision::{Revision, Revisions, Uid};
 
-/// Where one revision is found.
+/// The ids and the generation under which requests find a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spot {
-    /// The spellings of the policy's id.
+pub(crate) struct RevisionRoute {
+    /// The spellings of the policy's id that lead to this revision.
     pub(crate) ids: Vec<Arc<str>>,
     pub(crate) generation: u64,
-    /// Whether it is meant where no generation is named.
+    /// Whether requests that name no generation get this revision.
     pub(crate) is_serving: bool,
 }
 
-/// Where the loaded ones among these revisions are found.
-pub(crate) fn spots(revisions: &Revisions, loaded: &BTreeSet<Uid>) -> BTreeMap<Uid, Spot> {
+/// The routes of the loaded revisions.
+pub(crate) fn routes(
+    revisions: &Revisions,
+    loaded: &BTreeSet<Uid>,
+) -> BTreeMap<Uid, RevisionRoute> {
     let here: Vec<&Revision> = loaded
         .iter()
         .filter_map(|uid| revisions.get(uid))
@@ -27,12 +30,12 @@ pub(crate) fn spots(revisions: &Revisions, loaded: &BTreeSet<Uid>) -> BTreeMap<U
     here.iter()
         .map(|revision| {
             let other = revision.other_id.iter().filter(|other| {
-                // Two policies that can be spelled so: nobody can tell who is meant.
+                // A spelling that fits two policies is ambiguous and leads to neither.
                 claims
                     .get(&***other)
                     .is_none_or(|claimants| claimants.len() == 1)
             });
-            let spot = Spot {
+            let route = RevisionRoute {
                 ids: std::iter::once(&revision.id)
                     .chain(other)
                     .cloned()
@@ -40,12 +43,12 @@ pub(crate) fn spots(revisions: &Revisions, loaded: &BTreeSet<Uid>) -> BTreeMap<U
                 generation: revision.generation,
                 is_serving: serving.get(&*revision.id) == Some(&&revision.uid),
             };
-            (revision.uid.clone(), spot)
+            (revision.uid.clone(), route)
         })
         .collect()
 }
 
-/// The policies that can be spelled so, by spelling. A policy lives as long as one of its revisions is enabled.
+/// The UIDs of the policies that each spelling fits. A policy counts as long as one of its revisions is enabled.
 fn claims(revisions: &Revisions) -> HashMap<&str, BTreeSet<&str>> {
     let mut claims: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     for revision in revisions.values().filter(|revision| revision.is_enabled) {
@@ -56,8 +59,8 @@ fn claims(revisions: &Revisions) -> HashMap<&str, BTreeSet<&str>> {
     claims
 }
 
-/// For each id the revision that is meant where no generation is named: the newest that serves, else the newest that
-/// takes over.
+/// For each id the revision for requests that name no generation: the newest that serves, else the newest that takes
+/// over.
 fn serving<'a>(here: &[&'a Revision]) -> HashMap<&'a str, &'a Uid> {
     let rank = |revision: &Revision| (revision.is_serving, revision.created, revision.generation);
     let mut best: HashMap<&str, &Revision> = HashMap::new();
@@ -87,9 +90,9 @@ mod tests {
             .map(|revision| (revision.uid.clone(), revision))
             .collect();
         let loaded = revisions.keys().cloned().collect();
-        let told = spots(&revisions, &loaded).into_iter().map(|(uid, spot)| {
-            let star = if spot.is_serving { "*" } else { "" };
-            format!("{uid}: {}@{}{star}", spot.ids.join("|"), spot.generation)
+        let told = routes(&revisions, &loaded).into_iter().map(|(uid, route)| {
+            let star = if route.is_serving { "*" } else { "" };
+            format!("{uid}: {}@{}{star}", route.ids.join("|"), route.generation)
         });
         told.collect::<Vec<_>>().join(", ")
     }
@@ -98,12 +101,12 @@ mod tests {
     fn without_a_generation_the_highest_that_serves_is_meant() {
         for (case, samples, expected) in [
             (
-                "8.1: nothing serves yet",
+                "nothing serves yet",
                 vec![Sample::new(1)],
                 "r1: clusterwide-p|kw.cap.p@1",
             ),
             (
-                "8.1: the highest one marked serving",
+                "the highest one marked serving",
                 vec![
                     Sample::new(1).serving(),
                     Sample::new(2).serving(),
@@ -112,12 +115,12 @@ mod tests {
                 "r1: clusterwide-p|kw.cap.p@1, r2: clusterwide-p|kw.cap.p@2*, r3: clusterwide-p|kw.cap.p@3",
             ),
             (
-                "4.3: else the highest one that takes over",
+                "else the highest one that takes over",
                 vec![Sample::new(1).takeover(), Sample::new(2).takeover()],
                 "r1: clusterwide-p|kw.cap.p@1, r2: clusterwide-p|kw.cap.p@2*",
             ),
             (
-                "19.11: a policy created again",
+                "a policy created again",
                 vec![
                     Sample::new(5).serving(),
                     Sample::new(1)
@@ -134,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn a_spelling_that_two_policies_can_claim_leads_nowhere() {
-        // 2.1: namespace a-b, name c and namespace a, name b-c have one classic id.
+    fn a_spelling_that_fits_two_policies_leads_nowhere() {
+        // The classic id joins namespace and name with a dash: namespace a-b, name c and namespace a, name b-c share one.
         let first = Sample::new(1)
             .of_kind("AdmissionPolicy", Some("a-b"))
             .id("namespaced-a-b-p");
@@ -156,7 +159,7 @@ mod tests {
         let revisions: Revisions = revisions
             .map(|revision| (revision.uid.clone(), revision))
             .into();
-        let spots = spots(&revisions, &[Uid::from("r1")].into());
-        assert_eq!(spots[&Uid::from("r1")].ids.len(), 2, "the other is gone");
+        let routes = routes(&revisions, &[Uid::from("r1")].into());
+        assert_eq!(routes[&Uid::from("r1")].ids.len(), 2, "the other is gone");
     }
 }

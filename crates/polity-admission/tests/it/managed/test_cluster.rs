@@ -8,13 +8,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use polity_admission::{
-    EngineOptions, FairLimits, Managed, ManagedOptions, ModuleOptions, ReplicaIdentity,
-    WebhookLimits,
-};
+use polity_admission::{ManagedOptions, ReplicaIdentity};
 use polity_api::policies::v1::{PolicyCondition, PolicyRevision, PolicyRevisionStatus};
 use polity_runtime::lease::LeaseTiming;
-use polity_runtime::metrics::Metrics;
 use polity_runtime::shutdown::TaskEnd;
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::{TestServer, eventually};
@@ -23,19 +19,19 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use crate::browser::Browser;
-use crate::support::{METADATA, answering, review, write_guest};
+use crate::support::{METADATA, answering, review, server_options, write_guest};
 
 const NAMESPACE: &str = "kubewarden";
 
 /// A cluster with our kinds.
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     pub(crate) server: Option<TestServer>,
     pub(crate) client: Client,
     pub(crate) folder: TempDir,
     pub(crate) browser: Browser,
 }
 
-impl World {
+impl TestCluster {
     /// A cluster in memory.
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -58,25 +54,25 @@ impl World {
                 .await
                 .unwrap();
         }
-        let world = Self {
+        let cluster = Self {
             server: Some(server),
             client,
             folder,
             browser: Browser::new(),
         };
         eventually("revisions are served", || async {
-            world.revisions().list(&ListParams::default()).await.ok()
+            cluster.revisions().list(&ListParams::default()).await.ok()
         })
         .await;
         let namespace = json!({"metadata": {"name": NAMESPACE}});
-        Api::<Namespace>::all(world.client.clone())
+        Api::<Namespace>::all(cluster.client.clone())
             .create(
                 &PostParams::default(),
                 &serde_json::from_value(namespace).unwrap(),
             )
             .await
             .unwrap();
-        world
+        cluster
     }
 
     pub(crate) fn api_server(&self) -> &TestServer {
@@ -171,7 +167,7 @@ impl World {
     }
 
     /// `Type=Status/Reason` of each condition, `Ready` with its replica.
-    pub(crate) async fn told(&self, revision: &str) -> String {
+    pub(crate) async fn conditions(&self, revision: &str) -> String {
         let conditions = self.status(revision).await.conditions;
         let told = conditions.iter().map(|condition| {
             let replica = condition
@@ -187,9 +183,9 @@ impl World {
         told.collect::<Vec<_>>().join(" ")
     }
 
-    pub(crate) async fn until_told(&self, revision: &str, expected: &str) {
+    pub(crate) async fn until_conditions(&self, revision: &str, expected: &str) {
         eventually(&format!("{revision} is {expected}"), || async {
-            let told = self.told(revision).await;
+            let told = self.conditions(revision).await;
             if told == expected { Ok(()) } else { Err(told) }
         })
         .await;
@@ -243,8 +239,8 @@ impl World {
     // --- Replicas.
 
     pub(crate) fn options(&self, ordinal: i32, client: Client) -> ManagedOptions {
-        let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
         ManagedOptions {
+            server: server_options(self.replica_folder(ordinal)),
             identity: ReplicaIdentity {
                 server: "default".to_owned(),
                 namespace: NAMESPACE.to_owned(),
@@ -252,37 +248,13 @@ impl World {
                 pod_uid: format!("pod-{ordinal}"),
             },
             client,
-            listen: local,
-            readiness_listen: local,
-            tls: None,
-            engine: EngineOptions::default(),
-            modules: ModuleOptions {
-                store: self.replica_folder(ordinal),
-                ..ModuleOptions::default()
-            },
             cache: None,
             server_config: self.folder.path().join("server.yml"),
-            policy_timeout: Some(Duration::from_secs(2)),
-            always_accept_namespace: None,
-            limits: WebhookLimits {
-                body: 8 << 20,
-                bodies: 64 << 20,
-                queue: FairLimits {
-                    places: 2,
-                    waiting: 256,
-                    waiting_per_policy: 256,
-                    slow_after: Duration::from_millis(100),
-                },
-                time: Some(Duration::from_secs(30)),
-            },
-            shutdown_delay: Duration::ZERO,
             lease: LeaseTiming {
                 lease_duration: Duration::from_secs(2),
                 renew_deadline: Duration::from_secs(1),
                 retry_period: Duration::from_millis(200),
             },
-            metrics: Metrics::new().unwrap(),
-            clock: Clock::system(),
         }
     }
 
@@ -311,7 +283,7 @@ pub(crate) struct Replica {
 
 impl Replica {
     pub(crate) async fn start(options: ManagedOptions) -> Self {
-        let managed = Managed::start(options).await.unwrap();
+        let managed = options.start().await.unwrap();
         let shutdown = Shutdown::new();
         Self {
             address: managed.address(),
