@@ -5,6 +5,7 @@
 
 mod ci;
 mod env;
+mod features;
 mod gateway_api;
 mod generate;
 mod kube;
@@ -55,6 +56,8 @@ enum Command {
     Tidy(tidy::Args),
     /// Write the files that are made from code: config/crd and docs/reference
     Generate(generate::Args),
+    /// Write crates/workspace-hack, after a change of dependencies
+    Features(features::Args),
     /// Write config/gateway-api from the Go module of Gateway API
     GatewayApi(gateway_api::Args),
     /// Build or run the real Kubernetes, to compare with
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Command::Differential(args) => args.run(),
         Command::Tidy(args) => args.run(),
         Command::Generate(args) => args.run(),
+        Command::Features(args) => args.run(),
         Command::GatewayApi(args) => args.run(),
         Command::Kube(args) => args.run(),
         Command::Policies(args) => args.run(),
