@@ -3,14 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use polity_merge::builtin::wire;
-
-// The decoder stands on its own, and the server around it takes minutes to compile. Formatting is skipped because the
-// formatter would look for its tests beside this file.
-#[allow(dead_code)]
-#[path = "../../crates/polity-apiserver/src/kinds/protobuf.rs"]
-#[rustfmt::skip]
-mod protobuf;
+use polity_kinds::protobuf;
 
 /// No byte of a body may cost more than this in its JSON: an escaped control character and the longest field name.
 const MOST_BYTES_EACH: usize = 256;

@@ -20,8 +20,7 @@ const WITHOUT: [&str; 3] = [HACK, "peers", "xtask"];
 /// The feature for the crates that no light member uses.
 const FULL: &str = "full";
 /// The members that depend on it without that feature, so that testing one of them compiles no HTTP stack.
-const LIGHT: [&str; 6] = [
-    "polity-attach",
+const LIGHT: [&str; 5] = [
     "polity-comply",
     "polity-core",
     "polity-merge",

@@ -1,30 +1,22 @@
 //! The server in a cluster: it serves the PolicyRevisions of its PolicyServer.
 //!
-//! Every replica loads what is enabled and initialised, and says for itself what it serves; the one that holds the lease
-//! also initialises what is new. What is decided is decided by functions of values: [`leader`] and [`replica`] plan,
-//! [`status`] writes down; [`lead`] and [`serve`] carry out.
+//! - [`revision`]: a PolicyRevision as a value, and the store that a watch keeps.
+//! - [`leader`]: the replica that holds the lease initialises new revisions. [`leader::plan`] decides, [`leader`] acts.
+//! - [`replica`]: every replica loads the enabled, initialised revisions and reports which ones it serves.
+//!   [`replica::plan`] decides, [`replica`] acts.
+//! - [`prepare`]: turns a revision into a policy that can be evaluated; the leader and the replicas use it.
+//! - [`cache`]: where the modules of a revision come from, in memory, on this replica's disk, or on a shared volume.
+//! - [`status`]: the changes that leader and replicas make to a revision's status, and the writer that stores them.
+//! - [`assemble`]: starts all of the above.
 
 mod assemble;
-mod attempts;
-mod config;
-mod failure;
-mod grants;
-mod lead;
+mod cache;
 mod leader;
-mod markers;
-mod modules;
-mod places;
 mod prepare;
 mod replica;
 mod retry;
 mod revision;
-mod serve;
-mod shared;
 mod status;
-mod store;
-mod upkeep;
-mod vault;
-mod writer;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -43,7 +35,7 @@ use polity_runtime::{Clock, Shutdown};
 use tracing::info;
 
 use self::assemble::Groups;
-pub use self::shared::CacheOptions;
+pub use self::cache::shared::CacheOptions;
 use crate::process::{DRAIN, ModuleOptions};
 use crate::webhook::WebhookLimits;
 

@@ -1,7 +1,7 @@
 //! One cluster: its store, what it serves, who may do what, and the commits that keep all three in step.
 
-pub mod bootstrap;
 pub mod identity;
+pub mod signals;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,29 +15,29 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::admission::webhooks::Configs;
-use crate::auth::authorize::{AuthorizationMode, Authorizer};
-use crate::auth::rbac::Roles;
-use crate::auth::token::{BoundKind, Objects};
-use crate::auth::{Attributes, UserInfo};
 use crate::cluster::identity::Identity;
-use crate::controllers::Signals;
-use crate::custom::serve::Place;
-use crate::custom::{self, Compiler, Summaries, Summary, names};
-use crate::engine::{Snapshot, Stored};
-use crate::http_api::health::Check;
-use crate::kinds::ResourceDef;
+use crate::cluster::signals::Signals;
+use crate::custom::serve::ServeContext;
+use crate::custom::{self, Summaries, Summary, names};
 use crate::logs::LogSource;
 use crate::object::index::ObjectIndex;
+use crate::object::{Snapshot, Stored};
 use crate::object::{encode, meta};
 use crate::openapi::Documents;
 use crate::registry::Registry;
-use crate::status::ApiError;
+use crate::request::body::BodyBudget;
+use crate::served::{Compiler, ServedResource};
+use polity_auth::authorize::{AuthorizationMode, Authorizer};
+use polity_auth::rbac::Roles;
+use polity_auth::token::{BoundKind, Objects};
+use polity_auth::{Attributes, UserInfo};
+use polity_kinds::status::ApiError;
+use polity_webhooks::configurations::Configs;
 
 /// The failure of a commit.
 pub type CommitFailure = CommitError<ObjectIndex>;
 
-const RBAC_BUCKETS: [&str; 4] = [
+pub(crate) const RBAC_BUCKETS: [&str; 4] = [
     "clusterrolebindings.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
@@ -59,6 +59,15 @@ pub struct ClusterOptions {
     pub identity: Identity,
     /// Shared by the clusters of a fleet.
     pub compiler: Compiler,
+    /// Shared by the clusters of a fleet.
+    pub body_budget: BodyBudget,
+}
+
+/// One named check and whether it passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Check {
+    pub name: &'static str,
+    pub passes: bool,
 }
 
 /// A running cluster.
@@ -69,6 +78,7 @@ pub struct Cluster {
     authorization: AuthorizationMode,
     identity: Identity,
     compiler: Compiler,
+    body_budget: BodyBudget,
     registry: ArcSwap<Registry>,
     summaries: Mutex<Summaries>,
     roles: ArcSwap<Roles>,
@@ -103,6 +113,7 @@ impl Cluster {
             authorization: options.authorization,
             identity: options.identity,
             compiler: options.compiler,
+            body_budget: options.body_budget,
             registry: ArcSwap::default(),
             summaries: Mutex::default(),
             roles: ArcSwap::default(),
@@ -138,6 +149,11 @@ impl Cluster {
 
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// What the bodies of all requests may take together.
+    pub fn body_budget(&self) -> &BodyBudget {
+        &self.body_budget
     }
 
     pub fn compiler(&self) -> &Compiler {
@@ -209,7 +225,7 @@ impl Cluster {
             },
             Check {
                 name: "store",
-                passes: true,
+                passes: self.store.health().is_ok(),
             },
             Check {
                 name: "readiness",
@@ -232,7 +248,7 @@ impl Cluster {
     }
 
     /// What ends the watches of a kind.
-    pub fn watch_shutdown(&self, def: &ResourceDef) -> CancellationToken {
+    pub fn watch_shutdown(&self, def: &ServedResource) -> CancellationToken {
         match &def.custom {
             Some(custom) => custom.gone.clone(),
             None => self.shutdown.clone(),
@@ -270,7 +286,7 @@ impl Cluster {
     pub fn authorize_resource(
         &self,
         user: &UserInfo,
-        def: &ResourceDef,
+        def: &ServedResource,
         verb: &str,
         namespace: &str,
         name: &str,
@@ -309,7 +325,7 @@ impl Cluster {
         Ok(stored)
     }
 
-    fn values(&self, bucket: &str) -> Vec<(Revision, Value)> {
+    pub(crate) fn values(&self, bucket: &str) -> Vec<(Revision, Value)> {
         let snapshot = self.store.current();
         snapshot
             .range(bucket, None, None)
@@ -399,9 +415,9 @@ impl Cluster {
     }
 
     /// The kind in which the objects of a definition are stored; the one that is served, if any is.
-    pub fn stored_kind(&self, definition: &str) -> Result<Arc<ResourceDef>, ApiError> {
+    pub fn stored_kind(&self, definition: &str) -> Result<Arc<ServedResource>, ApiError> {
         let registry = self.registry();
-        let of_definition = |def: &&Arc<ResourceDef>| {
+        let of_definition = |def: &&Arc<ServedResource>| {
             let custom = def.custom.as_ref();
             custom.is_some_and(|custom| custom.definition == definition)
         };
@@ -415,12 +431,12 @@ impl Cluster {
                 "the definition {definition} cannot be read"
             )));
         };
-        let place = Place {
+        let context = ServeContext {
             known: &registry,
             compiler: &self.compiler,
             shutdown: &self.shutdown,
         };
-        let def = custom::serve::stored(stored.revision, &crd, &place);
+        let def = custom::serve::stored(stored.revision, &crd, &context);
         def.map(Arc::new).map_err(ApiError::internal)
     }
 
@@ -439,12 +455,12 @@ impl Cluster {
     /// and their watches.
     fn serve(&self, snapshot: &Snapshot, definitions: &[Arc<Summary>], changed: Option<&Value>) {
         let known = self.registry.load();
-        let place = Place {
+        let context = ServeContext {
             known: &known,
             compiler: &self.compiler,
             shutdown: &self.shutdown,
         };
-        let mut defs: Vec<Arc<ResourceDef>> = Vec::new();
+        let mut defs: Vec<Arc<ServedResource>> = Vec::new();
         for definition in definitions {
             let crd = || match changed {
                 Some(changed) if meta::name(changed) == definition.name => {
@@ -452,7 +468,7 @@ impl Cluster {
                 }
                 _ => stored_definition(snapshot, definition).map(Cow::Owned),
             };
-            match custom::serve::resources(definition, crd, &place) {
+            match custom::serve::resources(definition, crd, &context) {
                 Ok(of_crd) => defs.extend(of_crd),
                 Err(error) => warn!(
                     cluster = self.name,

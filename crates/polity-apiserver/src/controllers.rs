@@ -3,11 +3,11 @@
 //!
 //! Each is level-based: a signal only says where to look, and what is found there decides.
 
+pub mod bootstrap;
 pub mod definitions;
 pub mod events;
 pub mod garbage;
 pub mod namespaces;
-pub mod queue;
 pub mod roles;
 pub mod service_accounts;
 
@@ -15,55 +15,10 @@ use std::sync::Arc;
 
 use tracing::debug;
 
-use crate::auth::UserInfo;
 use crate::cluster::Cluster;
-use crate::custom;
-use crate::engine::{Call, Stored, Warnings};
-use crate::kinds::ResourceDef;
-use queue::Queue;
-
-/// Where controllers learn that something changed.
-#[derive(Debug, Default)]
-pub struct Signals {
-    pub garbage: garbage::Inbox,
-    pub namespaces: Queue<String>,
-    pub definitions: Queue<String>,
-    pub roles: Queue<()>,
-}
-
-impl Signals {
-    /// Tells every controller concerned about a commit.
-    pub fn committed(&self, cluster: &Cluster, stored: &Stored, deleted: bool) {
-        self.garbage.committed(stored, deleted);
-        let key = &stored.key;
-        if &*key.bucket == "namespaces" && !deleted {
-            self.namespaces.push(key.name.to_string());
-        } else if deleted && !key.namespace.is_empty() {
-            let terminating = cluster
-                .namespace(&key.namespace)
-                .is_some_and(|ns| ns.index.is_deleting());
-            // NS8: what every namespace has comes back.
-            let standard = matches!(
-                (&*key.bucket, &*key.name),
-                ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt")
-            );
-            if terminating || standard {
-                self.namespaces.push(key.namespace.to_string());
-            }
-        }
-        if &*key.bucket == custom::DEFINITIONS && stored.index.is_deleting() && !deleted {
-            self.definitions.push(key.name.to_string());
-        } else if deleted && let Some(name) = custom::definition_of(&key.bucket) {
-            let definition = cluster.get(custom::DEFINITIONS, "", name);
-            if definition.is_some_and(|definition| definition.index.is_deleting()) {
-                self.definitions.push(name.to_owned());
-            }
-        }
-        if &*key.bucket == "clusterroles.rbac.authorization.k8s.io" {
-            self.roles.push(());
-        }
-    }
-}
+use crate::engine::{Call, Warnings};
+use crate::served::ServedResource;
+use polity_auth::UserInfo;
 
 /// A controller as the caller of the engine: its user, and warnings nobody reads.
 #[derive(Debug)]
@@ -97,7 +52,7 @@ impl Actor {
     pub fn call<'a>(
         &'a self,
         cluster: &'a Arc<Cluster>,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         namespace: &'a str,
         name: &'a str,
     ) -> Call<'a> {

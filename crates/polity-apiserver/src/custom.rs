@@ -2,15 +2,12 @@
 
 pub mod approval;
 pub mod bucket;
-pub mod compiled;
 pub mod definition;
 pub mod names;
 pub mod serve;
 pub mod summary;
 
 pub use bucket::{bucket_of, definition_of};
-pub use compiled::Compiler;
-pub use serve::CustomDef;
 pub use summary::{Summaries, Summary};
 
 /// The store's bucket of CustomResourceDefinitions.

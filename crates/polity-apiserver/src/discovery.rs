@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::kinds::{ResourceDef, Scope, Subresource};
 use crate::registry::Registry;
+use crate::served::ServedResource;
+use polity_kinds::{Scope, Subresource};
 
 /// The verbs of a resource, in alphabetical order.
-fn verbs(def: &ResourceDef) -> Vec<&'static str> {
+fn verbs(def: &ServedResource) -> Vec<&'static str> {
     if def.flags.create_only {
         return vec!["create"];
     }
@@ -54,7 +55,7 @@ struct Sub {
     verbs: Vec<&'static str>,
 }
 
-fn subresources(def: &ResourceDef) -> Vec<Sub> {
+fn subresources(def: &ServedResource) -> Vec<Sub> {
     let own = |name, verbs: &[&'static str]| Sub {
         name,
         group: def.gvk.group.clone(),
@@ -133,7 +134,7 @@ pub fn aggregated(registry: &Registry, core: bool, version: &str) -> Value {
     })
 }
 
-fn aggregated_resource(def: &ResourceDef) -> Value {
+fn aggregated_resource(def: &ServedResource) -> Value {
     let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut resource = json!({
         "resource": def.plural,

@@ -17,21 +17,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use polity_core::Findings;
-use polity_store::{Key, Object};
+use polity_store::Key;
 use serde_json::Value;
 
-use crate::auth::UserInfo;
 use crate::cluster::Cluster;
-use crate::kinds::{ResourceDef, Subresource};
-use crate::object::index::ObjectIndex;
+use crate::object::Stored;
 use crate::registry::Registry;
-use crate::status::ApiError;
-
-/// A stored object.
-pub type Stored = Arc<Object<ObjectIndex>>;
-
-/// The objects of one revision.
-pub type Snapshot = polity_store::Snapshot<ObjectIndex>;
+use crate::served::ServedResource;
+use polity_auth::UserInfo;
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// One authorized call on a resource.
 #[derive(Debug, Clone)]
@@ -39,7 +34,7 @@ pub struct Call<'a> {
     pub cluster: &'a Arc<Cluster>,
     /// What is served, as of the start of the call.
     pub registry: Arc<Registry>,
-    pub def: Arc<ResourceDef>,
+    pub def: Arc<ServedResource>,
     pub user: &'a UserInfo,
     /// Empty for cluster-scoped kinds and for lists over all namespaces.
     pub namespace: &'a str,

@@ -23,14 +23,15 @@ use polity_runtime::tls::{ClientAuthMode, ServerTls, TlsError, TlsMaterial};
 use polity_store::{OpenError, Options};
 use tracing::info;
 
-use crate::auth::AuthorizationMode;
 use crate::cluster::identity::{self, Identity, IdentityError, KeyPlace};
-use crate::cluster::{Cluster, ClusterOptions, bootstrap};
-use crate::controllers;
-use crate::custom::Compiler;
+use crate::cluster::{Cluster, ClusterOptions};
+use crate::controllers::{self, bootstrap};
 use crate::http_api::{self, Incoming, respond};
 use crate::metrics::RequestMetrics;
-use crate::status::ApiError;
+use crate::request::body::BodyBudget;
+use crate::served::Compiler;
+use polity_auth::AuthorizationMode;
+use polity_kinds::status::ApiError;
 
 /// How long the serving certificate lasts; it is made anew at every start.
 const SERVING_LIFE: Duration = Duration::from_hours(397 * 24);
@@ -95,11 +96,12 @@ impl Fleet {
         let authority = root_place.keep_authority("ca.pem", "polity", now)?;
         let authority_pem = authority.certificate().to_pem();
         let compiler = Compiler::default();
+        let body_budget = BodyBudget::default();
         let mut clusters = BTreeMap::new();
         for name in std::iter::once(&options.hub).chain(&options.members) {
             clusters.insert(
                 name.clone(),
-                open(name, &options, &compiler, &authority_pem, now)?,
+                open(name, &options, &compiler, &body_budget, &authority_pem, now)?,
             );
         }
         let tls = serving_tls(&authority, address, clusters.values(), now)?;
@@ -185,6 +187,7 @@ fn open(
     name: &str,
     options: &FleetOptions,
     compiler: &Compiler,
+    body_budget: &BodyBudget,
     authority_pem: &str,
     now: Timestamp,
 ) -> Result<Arc<Cluster>, FleetError> {
@@ -209,6 +212,7 @@ fn open(
         clock: options.clock.clone(),
         identity,
         compiler: compiler.clone(),
+        body_budget: body_budget.clone(),
     })
     .map_err(failed)
 }
@@ -284,8 +288,8 @@ async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
     };
     let started = cluster.clock().moment();
     let incoming = Incoming::new(request.map(Body::new), path);
-    let (response, summary) = http_api::handle(cluster, incoming, &app.metrics).await;
+    let (response, labels) = http_api::handle(cluster, incoming, &app.metrics).await;
     let took = cluster.clock().moment().since(started);
-    app.metrics.observe(&summary, response.status(), took);
+    app.metrics.observe(&labels, response.status(), took);
     response
 }

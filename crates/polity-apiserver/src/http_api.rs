@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::request::Parts;
 use http::{Request, Response};
@@ -17,15 +18,16 @@ use polity_pki::{Certificate, ClientIdentity};
 use polity_runtime::serve::Peer;
 use tracing::debug;
 
-use crate::auth::impersonate::Impersonation;
-use crate::auth::{Attributes, Authorizer, Credentials, UserInfo};
 use crate::cluster::Cluster;
 use crate::engine::Warnings;
-use crate::metrics::RequestMetrics;
+use crate::metrics::{RequestLabels, RequestMetrics};
 use crate::registry::Registry;
+use crate::request::body::{self, Reservation};
 use crate::request::path::{self, Target};
 use crate::request::query::Query;
-use crate::status::ApiError;
+use polity_auth::impersonate::Impersonation;
+use polity_auth::{Attributes, Authorizer, Credentials, UserInfo};
+use polity_kinds::status::ApiError;
 
 /// U12: reads and other requests that do not stream.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
@@ -38,6 +40,8 @@ pub struct Incoming {
     pub body: Body,
     pub path: String,
     pub query: Query,
+    /// What the body takes of the budget of all bodies, for as long as the request is handled.
+    reservation: Reservation,
 }
 
 impl Incoming {
@@ -50,7 +54,16 @@ impl Incoming {
             body,
             path,
             query,
+            reservation: Reservation::default(),
         }
+    }
+
+    /// Reads the body, or refuses it when it is too large or too much is in flight.
+    pub async fn read_body(&mut self, cluster: &Cluster) -> Result<Bytes, ApiError> {
+        let (bytes, reservation) =
+            body::read(std::mem::take(&mut self.body), cluster.body_budget()).await?;
+        self.reservation = reservation;
+        Ok(bytes)
     }
 
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
@@ -73,30 +86,21 @@ impl Incoming {
     }
 }
 
-/// What a request was, for the metrics.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
-    pub verb: String,
-    pub group: String,
-    pub resource: String,
-    pub subresource: String,
-}
-
 /// Answers one request.
 pub async fn handle(
     cluster: &Arc<Cluster>,
     incoming: Incoming,
     metrics: &RequestMetrics,
-) -> (Response<Body>, Summary) {
+) -> (Response<Body>, RequestLabels) {
     let target = path::parse(
         &incoming.parts.method,
         &incoming.path,
         incoming.parts.uri.query().unwrap_or_default(),
     );
-    let summary = summary(&target, &cluster.registry());
+    let labels = labels_of(&target, &cluster.registry());
     let warnings = Warnings::default();
     let pretty = respond::wants_pretty(&incoming);
-    let deadline = match summary.verb.as_str() {
+    let deadline = match labels.verb.as_str() {
         "create" | "update" | "patch" | "delete" => WRITE_DEADLINE,
         _ => REQUEST_DEADLINE,
     };
@@ -119,11 +123,11 @@ pub async fn handle(
         );
         respond::error(&error, pretty)
     });
-    (respond::finish(response, &warnings), summary)
+    (respond::finish(response, &warnings), labels)
 }
 
 /// Only what is served is named: labels a client can make up would fill the memory.
-fn summary(target: &Target, registry: &Registry) -> Summary {
+fn labels_of(target: &Target, registry: &Registry) -> RequestLabels {
     match target {
         Target::Resource(request) => {
             let def = registry.get(&request.group, &request.version, &request.resource);
@@ -132,7 +136,7 @@ fn summary(target: &Target, registry: &Registry) -> Summary {
                     .iter()
                     .any(|sub| sub.name() == request.subresource)
             });
-            Summary {
+            RequestLabels {
                 verb: request.verb.clone(),
                 group: def.map(|def| def.gvk.group.clone()).unwrap_or_default(),
                 resource: def.map(|def| def.plural.clone()).unwrap_or_default(),
@@ -143,7 +147,7 @@ fn summary(target: &Target, registry: &Registry) -> Summary {
                 },
             }
         }
-        Target::NonResource { verb, .. } => Summary {
+        Target::NonResource { verb, .. } => RequestLabels {
             verb: if matches!(
                 verb.as_str(),
                 "get" | "head" | "post" | "put" | "patch" | "delete" | "options"
@@ -152,7 +156,7 @@ fn summary(target: &Target, registry: &Registry) -> Summary {
             } else {
                 "other".into()
             },
-            ..Summary::default()
+            ..RequestLabels::default()
         },
     }
 }

@@ -5,8 +5,6 @@
 //! CRDs at run time, objects are JSON values. It is one node without kubelet, scheduler or
 //! aggregation layer, and everything it does a real kube-apiserver does too.
 
-pub mod admission;
-pub mod auth;
 pub mod cluster;
 pub mod controllers;
 pub mod custom;
@@ -15,7 +13,6 @@ pub mod engine;
 pub mod fleet;
 mod heavy;
 pub mod http_api;
-pub mod kinds;
 pub mod kubeconfig;
 pub mod logs;
 pub mod metrics;
@@ -24,8 +21,8 @@ pub mod openapi;
 pub mod registry;
 pub mod render;
 pub mod request;
-pub mod status;
-mod stored_form;
+pub mod served;
 pub mod version;
 
-pub use status::ApiError;
+pub use polity_auth::AuthorizationMode;
+pub use polity_kinds::status::ApiError;

@@ -7,7 +7,14 @@ use http::StatusCode;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 
-use crate::http_api::Summary;
+/// What a request was, for the metrics.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestLabels {
+    pub verb: String,
+    pub group: String,
+    pub resource: String,
+    pub subresource: String,
+}
 
 /// Instruments of the request path.
 #[derive(Clone)]
@@ -38,12 +45,12 @@ impl RequestMetrics {
     }
 
     /// Counts one answered request.
-    pub fn observe(&self, summary: &Summary, code: StatusCode, took: Duration) {
+    pub fn observe(&self, labels: &RequestLabels, code: StatusCode, took: Duration) {
         let of = |key: &'static str, value: &str| KeyValue::new(key, value.to_owned());
         let common = [
-            of("verb", &summary.verb),
-            of("group", &summary.group),
-            of("resource", &summary.resource),
+            of("verb", &labels.verb),
+            of("group", &labels.group),
+            of("resource", &labels.resource),
         ];
         self.duration.record(took.as_secs_f64(), &common);
         let [verb, group, resource] = common;
@@ -54,7 +61,7 @@ impl RequestMetrics {
                 verb,
                 group,
                 resource,
-                of("subresource", &summary.subresource),
+                of("subresource", &labels.subresource),
                 code,
             ],
         );

@@ -7,8 +7,9 @@ use polity_core::GroupVersion;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::kinds::{ResourceDef, schemas};
 use crate::registry::Registry;
+use crate::served::ServedResource;
+use polity_kinds::schemas;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -101,7 +102,10 @@ pub fn hash(body: &[u8]) -> String {
     hex
 }
 
-fn document<'a>(gv: &GroupVersion, resources: impl Iterator<Item = &'a Arc<ResourceDef>>) -> Value {
+fn document<'a>(
+    gv: &GroupVersion,
+    resources: impl Iterator<Item = &'a Arc<ServedResource>>,
+) -> Value {
     let mut schemas: Map<String, Value> = Map::new();
     let mut paths: Map<String, Value> = Map::new();
     let mut builtin = false;
@@ -126,7 +130,7 @@ fn document<'a>(gv: &GroupVersion, resources: impl Iterator<Item = &'a Arc<Resou
     })
 }
 
-fn component_name(def: &ResourceDef) -> String {
+fn component_name(def: &ServedResource) -> String {
     if !def.is_custom() {
         return schemas::component_name(&def.gvk);
     }
@@ -136,7 +140,7 @@ fn component_name(def: &ResourceDef) -> String {
 }
 
 /// A8
-fn custom_component(def: &ResourceDef) -> (String, Value) {
+fn custom_component(def: &ServedResource) -> (String, Value) {
     let mut schema = def
         .custom
         .as_ref()
@@ -164,12 +168,12 @@ fn custom_component(def: &ResourceDef) -> (String, Value) {
     (component_name(def), schema)
 }
 
-fn gvk(def: &ResourceDef) -> Value {
+fn gvk(def: &ServedResource) -> Value {
     json!({"group": def.gvk.group, "version": def.gvk.version, "kind": def.gvk.kind})
 }
 
 /// A4, A5: enough of the paths for validation and `explain`.
-fn paths_of(def: &ResourceDef) -> Vec<(String, Value)> {
+fn paths_of(def: &ServedResource) -> Vec<(String, Value)> {
     let gv = def.gvk.group_version();
     let root = if gv.group.is_empty() {
         format!("/api/{gv}")

@@ -4,12 +4,12 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use polity_core::GroupVersion;
 
-use crate::kinds::ResourceDef;
-use crate::kinds::builtin::builtin_resources;
+use crate::served::ServedResource;
+use polity_kinds::builtin::builtin_resources;
 
 /// An API group with its versions in order of priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,17 @@ pub struct Group {
     pub versions: Vec<String>,
 }
 
-type Resources = BTreeMap<String, Arc<ResourceDef>>;
+static BUILT_IN: LazyLock<Vec<Arc<ServedResource>>> = LazyLock::new(|| {
+    let defs = builtin_resources().iter();
+    defs.map(|def| Arc::new(ServedResource::built_in(def.clone())))
+        .collect()
+});
+
+fn built_in() -> impl Iterator<Item = Arc<ServedResource>> {
+    BUILT_IN.iter().cloned()
+}
+
+type Resources = BTreeMap<String, Arc<ServedResource>>;
 
 /// The resources served, by path and by kind.
 #[derive(Debug, Clone, Default)]
@@ -29,11 +39,11 @@ pub struct Registry {
 
 impl Registry {
     /// The built-in kinds and these custom ones.
-    pub fn new(custom: impl IntoIterator<Item = Arc<ResourceDef>>) -> Self {
+    pub fn new(custom: impl IntoIterator<Item = Arc<ServedResource>>) -> Self {
         let mut registry = Self::default();
         let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut order: Vec<String> = Vec::new();
-        for def in builtin_resources().iter().cloned().chain(custom) {
+        for def in built_in().chain(custom) {
             let group = &def.gvk.group;
             if !versions.contains_key(group) {
                 order.push(group.clone());
@@ -61,7 +71,7 @@ impl Registry {
     }
 
     /// The resource at a path.
-    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceDef>> {
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ServedResource>> {
         self.by_version
             .get(&GroupVersion::new(group, version))?
             .get(plural)
@@ -72,7 +82,7 @@ impl Registry {
         &self,
         group: &str,
         version: &str,
-    ) -> Option<&BTreeMap<String, Arc<ResourceDef>>> {
+    ) -> Option<&BTreeMap<String, Arc<ServedResource>>> {
         self.by_version.get(&GroupVersion::new(group, version))
     }
 
@@ -88,7 +98,7 @@ impl Registry {
 
     /// The resource of a kind, in the group's most preferred version that has it. A built-in kind
     /// comes before a custom one of the same name in another version.
-    pub fn of_kind(&self, group: &str, kind: &str) -> Option<&Arc<ResourceDef>> {
+    pub fn of_kind(&self, group: &str, kind: &str) -> Option<&Arc<ServedResource>> {
         self.versions_of(group)
             .flat_map(BTreeMap::values)
             .filter(|def| def.gvk.kind == kind && !def.flags.create_only)
@@ -96,8 +106,8 @@ impl Registry {
     }
 
     /// One definition for each stored resource: its most preferred version.
-    pub fn stored(&self) -> Vec<&Arc<ResourceDef>> {
-        let mut by_bucket: BTreeMap<&str, &Arc<ResourceDef>> = BTreeMap::new();
+    pub fn stored(&self) -> Vec<&Arc<ServedResource>> {
+        let mut by_bucket: BTreeMap<&str, &Arc<ServedResource>> = BTreeMap::new();
         for group in &self.groups {
             for resources in self.versions_of(&group.name) {
                 for def in resources.values().filter(|def| !def.flags.create_only) {
@@ -109,7 +119,7 @@ impl Registry {
     }
 
     /// All custom resources, in every version.
-    pub fn custom(&self) -> impl Iterator<Item = &Arc<ResourceDef>> {
+    pub fn custom(&self) -> impl Iterator<Item = &Arc<ServedResource>> {
         self.by_version
             .values()
             .flat_map(BTreeMap::values)
@@ -119,8 +129,8 @@ impl Registry {
     /// The other served versions of a resource.
     pub fn siblings<'a>(
         &'a self,
-        def: &'a ResourceDef,
-    ) -> impl Iterator<Item = &'a Arc<ResourceDef>> {
+        def: &'a ServedResource,
+    ) -> impl Iterator<Item = &'a Arc<ServedResource>> {
         self.versions_of(&def.gvk.group)
             .filter_map(|resources| resources.get(&def.plural))
             // Only what is stored together is the same resource.

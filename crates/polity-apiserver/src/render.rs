@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use crate::engine::list::Page;
-use crate::engine::{Stored, watch};
-use crate::kinds::{ResourceDef, table};
 use crate::object::encode::Heads;
+use crate::object::{Page, Stored};
 use crate::request::accept::{Form, Wanted};
 use crate::request::query::Query;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::status::ApiError;
+use polity_kinds::table;
 
 /// What `rows[].object` of a Table holds (N6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ enum RowObject {
 
 /// Writes objects of one kind in one form.
 pub struct Renderer {
-    def: Arc<ResourceDef>,
+    def: Arc<ServedResource>,
     form: Form,
     rows: RowObject,
     heads: Heads,
@@ -34,7 +34,7 @@ pub struct Renderer {
 
 impl Renderer {
     pub fn new(
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         wanted: Wanted,
         query: &Query,
         now: Timestamp,
@@ -179,7 +179,7 @@ impl Renderer {
     /// One event of a watch, with any object.
     pub fn event_value(&mut self, kind: &str, object: &Value) -> Bytes {
         let shown = match self.form {
-            Form::Plain | Form::PartialList => return watch::line(kind, object),
+            Form::Plain | Form::PartialList => return line(kind, object),
             Form::Partial => partial(object),
             Form::Table(version) => {
                 let metadata =
@@ -188,7 +188,7 @@ impl Renderer {
                 self.table(version, std::slice::from_ref(object), &metadata, first)
             }
         };
-        watch::line(kind, &shown)
+        line(kind, &shown)
     }
 
     fn table(
@@ -255,4 +255,12 @@ fn bytes(value: &Value) -> Bytes {
     serde_json::to_vec(value)
         .expect("a JSON value serialises into memory")
         .into()
+}
+
+/// One line of a watch.
+pub fn line(kind: &str, object: &Value) -> Bytes {
+    let mut out = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    serde_json::to_writer(&mut out, object).expect("a JSON value serialises into memory");
+    out.extend_from_slice(b"}\n");
+    out.into()
 }

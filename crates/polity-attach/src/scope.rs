@@ -61,7 +61,7 @@ pub fn put_in_namespace(objects: &mut [Value], namespace: &str) {
 /// Whether a kind that no definition among the objects speaks of lives outside of namespaces.
 pub(crate) fn is_cluster_kind(group: &str, kind: &str) -> bool {
     static KNOWN: LazyLock<HashMap<(String, String), bool>> = LazyLock::new(|| {
-        let known = polity_core::kinds::known();
+        let known = polity_kinds::known();
         known
             .map(|known| ((known.gvk.group, known.gvk.kind), !known.namespaced))
             .collect()

@@ -4,38 +4,37 @@
 //! evaluated as inform, so nothing is ever written.
 
 mod desired_status;
-mod file_cluster;
 mod generate;
 mod inputs;
-mod kinds;
-mod live_cluster;
 mod log;
 mod policies;
-mod schemas;
 mod show;
-mod templates;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use polity_comply::evaluate::{Options, evaluate};
 use polity_comply::status::{State, Status};
-use polity_comply::{Cluster, ConfigurationPolicy, GoTemplates};
+use polity_comply::{ConfigurationPolicy, GoTemplates};
 use polity_core::{GroupVersionKind, yaml_out};
 use polity_runtime::args::ClientArgs;
 use polity_runtime::{Clock, env};
+use polity_source::Manifests;
+use polity_source::cluster::{
+    ClusterModel, ConfigurationCluster, DryRunUpdates, Kinds, LiveReader, ObjectCache,
+    SchemaUpdates, TemplateHost,
+};
+use polity_source::schemas::Schemas;
 use polity_template::{Limits, Rules};
 use serde_json::Value;
+use tokio::runtime::Handle;
 
-use self::file_cluster::FileCluster;
-use self::kinds::Kinds;
-use self::live_cluster::LiveCluster;
 use self::log::Log;
-use self::templates::DryrunHost;
+use crate::connect;
 use crate::exit::{self, Exit, Hinted};
 use crate::output::Paint;
 
@@ -171,13 +170,13 @@ impl DryrunArgs {
                 )
                 .into());
             }
-            let cluster = LiveCluster::connect(&client).await?;
-            // Looking at a cluster waits for its answers; it may do so here.
+            let client = connect(&client).await?;
+            let cluster = Target::live(LiveReader::new(client, Handle::current()));
+            // The reader waits for the answers of the cluster.
             tokio::task::block_in_place(|| report.all(&policies, &cluster, &mut log))
         } else {
-            let kinds = Kinds::load(mappings_file.as_deref())?;
-            let manifests = inputs::load(&inputs)?;
-            let cluster = FileCluster::new(kinds, manifests)?;
+            let kinds = kinds(mappings_file.as_deref())?;
+            let cluster = Target::files(kinds, inputs::load(&inputs)?)?;
             report.all(&policies, &cluster, &mut log)
         };
         if let Some(path) = messages_path {
@@ -219,19 +218,68 @@ impl Answer {
     }
 }
 
-fn write_file(path: &std::path::Path, content: &str) -> anyhow::Result<()> {
+fn write_file(path: &Path, content: &str) -> anyhow::Result<()> {
     std::fs::write(path, content).with_context(|| format!("writing {}", path.display()))
 }
 
-/// A cluster that policies are held against.
-trait Looked: Cluster {
-    /// The kinds with differences, since this was last asked, that nobody could hold against a schema.
-    fn unconfirmed(&self) -> BTreeSet<GroupVersionKind> {
-        BTreeSet::new()
+/// The built-in kinds, and those of a mappings file.
+fn kinds(mappings_file: Option<&Path>) -> anyhow::Result<Kinds> {
+    let mut kinds = Kinds::built_in();
+    if let Some(path) = mappings_file {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the mappings file {}", path.display()))?;
+        kinds
+            .add_mappings(&text)
+            .with_context(|| format!("cannot use the mappings file {}", path.display()))?;
+    }
+    Ok(kinds)
+}
+
+/// The cluster, or the files in its place, that policies are evaluated against.
+struct Target {
+    model: ClusterModel,
+    updates: Updates,
+}
+
+/// What confirms a difference.
+enum Updates {
+    Server(LiveReader),
+    Schemas(SchemaUpdates),
+}
+
+impl Target {
+    fn live(reader: LiveReader) -> Self {
+        Self {
+            model: ClusterModel::live(reader.clone()),
+            updates: Updates::Server(reader),
+        }
+    }
+
+    fn files(kinds: Kinds, manifests: Manifests) -> anyhow::Result<Self> {
+        let schemas = Schemas::new(&manifests);
+        Ok(Self {
+            model: ClusterModel::new(ObjectCache::from_applied(kinds, manifests)?),
+            updates: Updates::Schemas(SchemaUpdates::new(schemas)),
+        })
+    }
+
+    fn updates(&self) -> &dyn DryRunUpdates {
+        match &self.updates {
+            Updates::Server(reader) => reader,
+            Updates::Schemas(schemas) => schemas,
+        }
+    }
+
+    /// The kinds whose differences no schema could confirm since the last call.
+    fn take_unconfirmed(&self) -> BTreeSet<GroupVersionKind> {
+        match &self.updates {
+            Updates::Server(_) => BTreeSet::new(),
+            Updates::Schemas(schemas) => schemas.take_unconfirmed(),
+        }
     }
 }
 
-/// What became of one policy.
+/// The result of one policy.
 struct Evaluated {
     compliant: bool,
     message: String,
@@ -254,14 +302,14 @@ impl Report {
     fn all(
         &self,
         policies: &[ConfigurationPolicy],
-        cluster: &dyn Looked,
+        target: &Target,
         log: &mut Log,
     ) -> Vec<Evaluated> {
         let several = policies.len() > 1;
         policies
             .iter()
             .map(|policy| {
-                let mut evaluated = self.one(policy, cluster, log);
+                let mut evaluated = self.one(policy, target, log);
                 if several {
                     let header = format!("{}  {}\n", policy.name, "-".repeat(47));
                     evaluated.text.insert_str(0, &header);
@@ -271,13 +319,14 @@ impl Report {
             .collect()
     }
 
-    fn one(&self, policy: &ConfigurationPolicy, cluster: &dyn Looked, log: &mut Log) -> Evaluated {
-        let host = DryrunHost::new(cluster, self.now);
+    fn one(&self, policy: &ConfigurationPolicy, target: &Target, log: &mut Log) -> Evaluated {
+        let host = TemplateHost::new(&target.model, self.now);
+        let cluster = ConfigurationCluster::new(&target.model, target.updates());
         let templates = GoTemplates::new(&host, Rules::default(), Limits::default());
-        let evaluation = evaluate(policy, cluster, &templates, self.options);
+        let evaluation = evaluate(policy, &cluster, &templates, self.options);
         log.evaluation(policy, &evaluation);
         let mut conclusion = evaluation.conclude(&Status::default(), &[], &templates, self.now);
-        say_unconfirmed(&mut conclusion.messages, &cluster.unconfirmed());
+        say_unconfirmed(&mut conclusion.messages, &target.take_unconfirmed());
         let status = conclusion.status.to_json(self.now, &Value::Null);
         let mut text = String::new();
         if let Some(desired) = &self.desired_status {

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use kube::runtime::watcher;
 use polity_runtime::client::{ConnectError, Failure, describe, describe_status};
+use polity_source::cluster::FillError;
+use polity_source::manifests::LoadError;
 
 /// What a shell makes of a program that a closed pipe ended.
 const UNREAD: u8 = 141;
@@ -79,6 +81,12 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         }
         if let Some(connect) = cause.downcast_ref::<ConnectError>() {
             return Some(connect.hint().to_owned());
+        }
+        if let Some(load) = cause.downcast_ref::<LoadError>() {
+            return load.hint().map(str::to_owned);
+        }
+        if let Some(fill) = cause.downcast_ref::<FillError>() {
+            return fill.hint().map(str::to_owned);
         }
         match Cause::of(cause) {
             Cause::Failure(failure) => failure.hint.map(str::to_owned),

@@ -9,7 +9,6 @@ pub mod dryrun;
 mod edits;
 pub mod exit;
 pub mod findings;
-mod governance;
 mod health;
 pub mod lint;
 pub mod local;

@@ -8,8 +8,8 @@ mod strategies;
 
 use crate::exit::{Exit, Hinted};
 use crate::findings::{Finding, Findings, FindingsArgs, Level};
-use crate::governance::Governance;
-use crate::manifests::{ManifestArgs, Manifests};
+use crate::manifests::{self, ManifestArgs};
+use polity_source::{HubManifests, Manifests};
 
 /// Check governance manifests: policies, bindings, placements and sets
 #[derive(Debug, clap::Args)]
@@ -33,13 +33,13 @@ impl LintArgs {
             )
             .into());
         }
-        output.print(&lint(&Manifests::load(&manifests.manifests)?))
+        output.print(&lint(&manifests::load(&manifests.manifests)?))
     }
 }
 
 /// Looks over what was loaded.
 pub(crate) fn lint(manifests: &Manifests) -> Findings {
-    let mut governance = Governance::of(manifests);
+    let mut governance = HubManifests::read(manifests);
     // Time decides about tolerations alone, and no rule is about those that run out.
     governance.decide(jiff::Timestamp::UNIX_EPOCH);
     let unreadable = manifests

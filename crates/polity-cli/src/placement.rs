@@ -1,15 +1,9 @@
 //! `polity placement`: what placements decide, and why.
 
 mod answer;
-mod cel;
 mod explain;
-mod fleet;
 
 use crate::exit::Exit;
-
-pub use cel::Expressions;
-pub use fleet::FleetFiles;
-pub(crate) use fleet::unusable;
 
 /// See which clusters a placement chooses, and why
 #[derive(Debug, clap::Args)]

@@ -1,11 +1,7 @@
 //! `polity template`: templates resolved and looked over without anything that runs.
 
-mod keys;
 mod lint;
 mod resolve;
-mod world;
-
-pub use self::world::World;
 
 use crate::exit::Exit;
 

@@ -4,12 +4,14 @@
 //! text and nothing of it may get lost on the way.
 
 mod binding;
+mod key;
 pub mod names;
 mod policy;
 
 pub use binding::{
     Binding, Exclusion, PlacementKind, PlacementRef, PolicySet, Subject, SubjectKind,
 };
+pub use key::RootPolicyKey;
 pub use policy::{
     Action, ClusterStatus, Compliance, Dependency, HistoryEntry, PlacementStatus, Policy,
     PolicySpec, PolicyStatus, PolicyTemplate, TemplateStatus,

@@ -1,5 +1,5 @@
 //! The vocabulary of Polity: names, object keys, selectors, field errors, quantities, durations, group
-//! expressions; clusters, placements and rollout strategies.
+//! expressions; kinds and keys of policies; clusters, placements and rollout strategies.
 //!
 //! Everything here parses or prints; nothing behaves over time, reads a clock or does I/O.
 
@@ -13,9 +13,9 @@ pub mod findings;
 pub mod go_text;
 pub mod governance;
 pub mod gvk;
-pub mod kinds;
 pub mod name;
 pub mod placement;
+pub mod policy;
 pub mod quantity;
 pub mod rollout_strategy;
 pub mod selector;
@@ -26,3 +26,4 @@ pub use expression::{ExpressionError, GroupExpression};
 pub use field::{FieldError, FieldErrorKind, FieldErrors, FieldPath};
 pub use findings::Findings;
 pub use gvk::{GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey};
+pub use policy::{PolicyKey, PolicyKind};

@@ -6,10 +6,11 @@ use std::hint::black_box;
 use jiff::Timestamp;
 use peers::stopwatch::{best_of, report};
 use polity_api::policy::v1;
+use polity_core::ObjectKey;
 use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy};
 use polity_core::rollout_strategy::GroupKey;
+use polity_govern::hub::Hub;
 use polity_govern::place::Decisions;
-use polity_govern::simulate::{Hub, PolicyKey};
 use polity_rollout::DecisionGroups;
 use serde_json::{Value, json};
 
@@ -21,13 +22,10 @@ fn main() {
 
 fn measure(n_clusters: usize) {
     let mut hub = hub(n_clusters);
-    let key = PolicyKey {
-        namespace: "policies".to_owned(),
-        name: "limits".to_owned(),
-    };
+    let key = ObjectKey::namespaced("policies", "limits");
     let look = |hub: &Hub| {
         best_of(5, || {
-            black_box(hub.look(&key, now()));
+            black_box(hub.plan(&key, now()));
         })
     };
     report(
@@ -55,7 +53,7 @@ fn hub(n_clusters: usize) -> Hub {
     });
     let mut hub = Hub::default();
     let policy = policy();
-    hub.policies.insert(PolicyKey::of(&policy), policy);
+    hub.policies.insert(policy.key(), policy);
     hub.bindings.push(binding());
     hub.decisions.push(Decisions {
         namespace: "policies".to_owned(),

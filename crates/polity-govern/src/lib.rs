@@ -14,6 +14,7 @@ pub mod canonical;
 pub mod dependency;
 #[cfg(test)]
 mod fixtures;
+pub mod hub;
 pub mod mark;
 pub mod place;
 pub mod plan;

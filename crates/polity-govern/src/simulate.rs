@@ -6,15 +6,13 @@
 
 mod clock;
 mod expect;
-mod hub;
 mod member;
 mod run;
 mod scenario;
 mod timeline;
 
 pub use clock::TimeError;
-pub use hub::{Hub, PolicyKey, Restless};
-pub use run::{Document, Lower, SimulationError, run};
+pub use run::{SimulationError, run};
 pub use scenario::{
     ClusterScript, Deed, Edit, Expectation, Manifest, Names, Never, ObjectName, Outcome, Scenario,
     ScriptedEvent, State,

@@ -1,11 +1,10 @@
-//! Structural schemas, the built-in kinds, field ownership, server-side apply, and JSON, merge and strategic-merge
+//! Structural schemas, field ownership, server-side apply, and JSON, merge and strategic-merge
 //! patches, over JSON values.
 //!
 //! Everything here is a function of values: no file, no socket, no clock. What a write does to an object is
 //! decided here; who may write, and where the object is kept, is decided elsewhere.
 
 pub mod apply;
-pub mod builtin;
 pub mod fields;
 pub mod patch;
 pub mod schema;

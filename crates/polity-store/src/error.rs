@@ -183,6 +183,20 @@ impl<I> fmt::Debug for CommitError<I> {
     }
 }
 
+/// Whether a store takes writes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HealthError {
+    /// The last transaction failed, for example because the disk is full. Reads go on, and the store tries again.
+    #[error("the last write failed: {reason}")]
+    Failing {
+        /// Why it failed.
+        reason: String,
+    },
+    /// The store was closed, or its writer has stopped.
+    #[error("the store is closed")]
+    Closed,
+}
+
 /// Why the past cannot be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {

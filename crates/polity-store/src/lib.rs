@@ -27,7 +27,7 @@ mod store;
 mod watch;
 mod writer;
 
-pub use error::{CommitError, HistoryError, OpenError, WatchEnd};
+pub use error::{CommitError, HealthError, HistoryError, OpenError, WatchEnd};
 pub use history::Event;
 pub use object::{
     Change, Expect, Index, Key, Object, ParseRevisionError, Payload, Revision, Write,

@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    CommitError, HistoryError, Index, Object, OpenError, Options, Place, Revision, Snapshot, Watch,
-    Write,
+    CommitError, HealthError, HistoryError, Index, Object, OpenError, Options, Place, Revision,
+    Snapshot, Watch, Write,
     engine::Engine,
     record::Record,
     state::State,
@@ -105,6 +105,21 @@ impl<I: Index> Store<I> {
             })
             .map_err(|_| CommitError::Closed)?;
         outcome.await.unwrap_or(Err(CommitError::Closed))
+    }
+
+    /// Whether the writer runs and its last transaction reached the disk.
+    ///
+    /// After a failure the writer tries again with the next write, and every half minute without one.
+    pub fn health(&self) -> Result<(), HealthError> {
+        if self.shared.is_closed() {
+            return Err(HealthError::Closed);
+        }
+        match self.shared.failure() {
+            None => Ok(()),
+            Some(failure) => Err(HealthError::Failing {
+                reason: CommitError::<I>::from(failure).to_string(),
+            }),
+        }
     }
 
     /// The newest state of all objects. Constant time, without a lock.

@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
-use crate::{Event, Revision, WatchEnd, state::State};
+use crate::{Event, Revision, WatchEnd, engine::Failure, state::State};
 
 /// How many events a watch takes from the history at a time.
 const PAGE: usize = 256;
@@ -20,6 +20,8 @@ pub(crate) struct Shared<I> {
     /// A channel for each bucket that is watched, to wake its watchers and no others. None once the
     /// store is closed.
     bells: Mutex<Option<HashMap<Arc<str>, watch::Sender<()>>>>,
+    /// Why the last transaction failed.
+    failure: Mutex<Option<Failure>>,
 }
 
 /// How far the store is.
@@ -39,6 +41,7 @@ impl<I> Shared<I> {
             state: ArcSwap::from_pointee(state),
             progress: watch::Sender::new(progress),
             bells: Mutex::new(Some(HashMap::new())),
+            failure: Mutex::default(),
         }
     }
 
@@ -70,6 +73,20 @@ impl<I> Shared<I> {
     pub(crate) fn close(&self) {
         self.bells().take();
         self.progress.send_modify(|progress| progress.closed = true);
+    }
+
+    /// Remembers how the last transaction ended.
+    pub(crate) fn set_failure(&self, failure: Option<Failure>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.clone()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.progress.borrow().closed
     }
 
     fn subscribe(&self, bucket: &Arc<str>) -> watch::Receiver<()> {

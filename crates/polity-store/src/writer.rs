@@ -121,9 +121,13 @@ impl<I: Index> Writer<I> {
         let Batch {
             writes,
             compact,
-            closing: _,
+            closing,
         } = batch;
+        // Nobody has to write before the store is seen to work again.
+        let is_probe =
+            writes.is_empty() && compact.is_none() && !closing && self.shared.failure().is_some();
         if let Err(failure) = self.settle() {
+            self.shared.set_failure(Some(failure.clone()));
             refuse(
                 writes.into_iter().map(|(_, answer, _)| answer),
                 compact,
@@ -148,7 +152,9 @@ impl<I: Index> Writer<I> {
             gone.extend(state.history.forget(compact.up_to.min(state.revision)));
         }
         let is_change = !events.is_empty() || !gone.is_empty() || compact.is_some();
-        if is_change && let Err(failure) = self.commit(state, events, &gone) {
+        if (is_change || is_probe)
+            && let Err(failure) = self.commit(state, events, &gone)
+        {
             // Also those that were refused: what they were judged against did not come to be.
             refuse(
                 answers.into_iter().map(|(answer, _)| answer),
@@ -181,15 +187,23 @@ impl<I: Index> Writer<I> {
         };
         let Err(failure) = self.engine.commit(&staged.transaction(gone)) else {
             self.publish(staged);
+            self.shared.set_failure(None);
             return Ok(());
         };
         // The failure may have come after the transaction had reached the disk, so ask the disk.
         let serial = staged.serial;
         self.in_doubt = Some(staged);
         match self.settle() {
-            Ok(()) if self.serial == serial => Ok(()),
-            Ok(()) => Err(failure),
+            Ok(()) if self.serial == serial => {
+                self.shared.set_failure(None);
+                Ok(())
+            }
+            Ok(()) => {
+                self.shared.set_failure(Some(failure.clone()));
+                Err(failure)
+            }
             Err(again) => {
+                self.shared.set_failure(Some(failure.clone()));
                 warn!(
                     ?failure,
                     ?again,

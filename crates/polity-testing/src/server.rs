@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use polity_apiserver::auth::AuthorizationMode;
+use polity_apiserver::AuthorizationMode;
 use polity_apiserver::cluster::Cluster;
 use polity_apiserver::fleet::{Fleet, FleetError, FleetOptions};
 use polity_apiserver::kubeconfig;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use polity_apiserver::auth::AuthorizationMode;
+use polity_apiserver::AuthorizationMode;
 use polity_cli::exit::{Exit, Hinted};
 use polity_cli::local::{DataDirArgs, Local};
 use polity_runtime::{Shutdown, env, files};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use polity_apiserver::auth::AuthorizationMode;
+use polity_apiserver::AuthorizationMode;
 use polity_apiserver::fleet::{Fleet, FleetOptions};
 use polity_apiserver::kubeconfig;
 use polity_apiserver::metrics::RequestMetrics;

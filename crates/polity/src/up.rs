@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use http::Uri;
 use kube::Client;
 use kube::config::Kubeconfig;
-use polity_apiserver::auth::AuthorizationMode;
+use polity_apiserver::AuthorizationMode;
 use polity_apiserver::kubeconfig::context_name;
 use polity_cli::exit::{Exit, Hinted};
 use polity_cli::local::{ClusterState, DataDirArgs, Held, Local, RunState};

@@ -21,20 +21,20 @@ use polity_runtime::tls::TlsFiles;
 use polity_runtime::{Clock, Shutdown, Tasks, VERSION, parent};
 use tracing::info;
 
-use super::attempts::{Attempts, Sandbox};
-use super::grants::NamespacedGrants;
-use super::lead::{self, LeaderParts};
-use super::markers::Markers;
-use super::modules::ModuleLoader;
-use super::prepare::Preparer;
-use super::serve::{Replica, ReplicaParts};
-use super::shared::{CacheOptions, SharedVault};
-use super::status::Build;
-use super::store::Store;
-use super::upkeep::Upkeep;
-use super::vault::{OwnVault, Vault};
-use super::writer::Writer;
-use super::{Managed, ManagedError, ManagedOptions, ReplicaIdentity};
+use crate::managed::cache::modules::ModuleLoader;
+use crate::managed::cache::shared::{CacheOptions, SharedVault};
+use crate::managed::cache::upkeep::Upkeep;
+use crate::managed::cache::vault::{OwnVault, Vault};
+use crate::managed::leader::attempts::{Attempts, Sandbox};
+use crate::managed::leader::{self, LeaderParts};
+use crate::managed::prepare::Preparer;
+use crate::managed::replica::grants::NamespacedGrants;
+use crate::managed::replica::markers::Markers;
+use crate::managed::replica::{Replica, ReplicaParts};
+use crate::managed::revision::store::Store;
+use crate::managed::status::Build;
+use crate::managed::status::writer::Writer;
+use crate::managed::{Managed, ManagedError, ManagedOptions, ReplicaIdentity};
 use crate::metrics::ServerMetrics;
 use crate::process::{
     DRAIN, ModuleOptions, OffTheWorker, beyond_this_machine, follow_certificate, probe, run_server,
@@ -333,7 +333,7 @@ fn take_part(election: Election, leader: LeaderParts, tasks: &Tasks) {
     let ended = TriggerOnDrop(led.clone());
     tasks.spawn("leader", async move {
         let _ended = ended;
-        lead::run(leader, shutdown).await;
+        leader::run(leader, shutdown).await;
         Ok::<_, Infallible>(())
     });
     tasks.spawn("lease", async move {

@@ -1,232 +1,327 @@
-//! What the leading replica does next: which revisions it initialises, when it tries again, and when it gives up.
-//!
-//! The plan is a function of the revisions, of this leader's own attempts, and of the time. A new leader knows of no
-//! attempts and needs to know of none: the status has everything that counts.
+//! Runs the leader: while this replica holds the lease, it initialises revisions as planned.
 
-use std::collections::BTreeMap;
+pub(super) mod attempts;
+pub(super) mod plan;
 
-use jiff::Timestamp;
-use polity_api::policies::v1::{ConditionStatus, ConditionType, InitializedReason, Initializer};
-use polity_runtime::{Clock, Moment};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::attempts::Crashes;
-use super::retry;
-use super::revision::{Revision, Revisions, Uid};
-use super::status::{Build, Crashed};
+use futures::FutureExt as _;
+use polity_api::policies::v1::InitializedReason;
+use polity_fetch::Digest;
+use polity_runtime::lease::Leadership;
+use polity_runtime::retry::random;
+use polity_runtime::{Clock, Shutdown};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
 
-/// How many revisions without a crash are initialised at once: one that hangs must not delay the others.
-pub(crate) const AT_ONCE: usize = 4;
+use crate::managed::leader::attempts::Attempts;
+use crate::managed::leader::plan::{Job, Memory, Now, Plan, Tried, View};
+use crate::managed::prepare::Preparer;
+use crate::managed::replica::sleep_until;
+use crate::managed::retry;
+use crate::managed::revision::store::{Snapshot, Store};
+use crate::managed::revision::{Revision, Revisions, Uid};
+use crate::managed::status::writer::{Writer, Written};
+use crate::managed::status::{Attempt, Build, Change, Failure};
 
-/// What this leader remembers of a revision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tried {
-    /// It works on it, after so many failures in a row.
-    Working { n: u32 },
-    /// It failed so many times in a row, and may try again then.
-    Failed { n: u32, again: Moment },
+/// How long nothing is begun after a lease turned out to be lost.
+const STEPPING_DOWN: Duration = Duration::from_secs(1);
+/// How long an orderly end waits for attempts to be taken back in the status. What is not written then is left to the
+/// next process of this pod.
+const WITHDRAWAL: Duration = Duration::from_secs(2);
+
+/// What a leader needs.
+#[derive(Clone)]
+pub(crate) struct LeaderParts {
+    pub(crate) leadership: watch::Receiver<Leadership>,
+    pub(crate) store: Store,
+    pub(crate) preparer: Preparer,
+    pub(crate) writer: Writer,
+    pub(crate) attempts: Arc<Attempts>,
+    pub(crate) build: Build,
+    pub(crate) clock: Clock,
 }
 
-/// What this leader remembers.
-pub(crate) type Memory = BTreeMap<Uid, Tried>;
-
-/// The time, on both clocks: retries of this process are measured, those in a status are dated.
+/// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Now {
-    pub(crate) moment: Moment,
-    pub(crate) date: Timestamp,
+enum End {
+    /// The revision is initialised, gone or disabled.
+    Over,
+    /// Another replica holds the lease.
+    NotOurs,
+    /// It failed, and the status says so.
+    Failed(InitializedReason),
+    /// A defect of this program.
+    Panicked,
 }
 
-impl Now {
-    pub(crate) fn of(clock: &Clock) -> Self {
-        Self {
-            moment: clock.moment(),
-            date: clock.now(),
+impl End {
+    /// The end of the job, unless the write was done.
+    fn unless_done(written: Written) -> Option<Self> {
+        match written {
+            Written::Done => None,
+            Written::TooLate => Some(Self::Over),
+            Written::NotAllowed => Some(Self::NotOurs),
         }
     }
+}
 
-    /// When a date is reached. Clocks of machines differ, so nothing is delayed longer than the longest back-off.
-    fn moment_of(self, date: Timestamp) -> Moment {
-        let wait = date
-            .duration_since(self.date)
-            .try_into()
-            .unwrap_or_default();
-        self.moment + retry::after_crashes(i32::MAX).min(wait)
+/// Takes part in leading until the shutdown.
+pub(crate) async fn run(parts: LeaderParts, shutdown: Shutdown) {
+    let mut leadership = parts.leadership.clone();
+    let take_part = async {
+        loop {
+            let leading = |now: &Leadership| matches!(now, Leadership::Leading { .. });
+            tokio::select! {
+                is_open = async { leadership.wait_for(leading).await.is_ok() } => {
+                    // The election runs longer than this task.
+                    if !is_open {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                () = parts.keep_withdrawing() => {}
+            }
+            let mut term = Term {
+                parts: parts.clone(),
+                memory: Memory::new(),
+                jobs: JoinSet::new(),
+            };
+            tokio::select! {
+                () = term.lead() => {}
+                _ = leadership.wait_for(|now| !leading(now)) => {}
+            }
+            term.jobs.shutdown().await;
+        }
+    };
+    let _: Option<()> = shutdown.run_until(take_part).await;
+    tokio::select! {
+        () = parts.withdraw() => {}
+        () = parts.clock.sleep(WITHDRAWAL) => {}
     }
 }
 
-/// One revision to initialise.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Job {
-    pub(crate) uid: Uid,
-    /// Counts attempts since the last result.
-    pub(crate) attempt: i32,
-    /// Attempts in the status that turned out to be no crashes.
-    pub(crate) withdrawn: Vec<String>,
-    /// Whether no leader took the revision yet: then the attempt is written before anything else. Later attempts are
-    /// written when the module is there and its compilation begins, which is what may crash.
-    pub(crate) is_first: bool,
+/// One term as the leader. It takes over nothing from the one before.
+struct Term {
+    parts: LeaderParts,
+    memory: Memory,
+    jobs: JoinSet<(Uid, End)>,
 }
 
-/// What to do.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// Initialise these.
-    pub(crate) begin: Vec<Job>,
-    /// Write that these failed, since they crashed the policy server too often.
-    pub(crate) give_up: Vec<(Uid, Crashed)>,
-    /// Plan again then, if nothing happens before.
-    pub(crate) look_again: Option<Moment>,
-}
-
-/// What one revision needs.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Nothing,
-    /// To be initialised, not before then.
-    Initialize {
-        not_before: Option<Moment>,
-    },
-    /// To be given up for a while.
-    GiveUp {
-        n_crashes: i32,
-    },
-}
-
-/// Everything a plan depends on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub(crate) revisions: &'a Revisions,
-    pub(crate) memory: &'a Memory,
-    pub(crate) crashes: &'a Crashes,
-    pub(crate) build: &'a Build,
-    pub(crate) now: Now,
-}
-
-impl Plan {
-    /// Plans for all revisions.
-    pub(crate) fn of(view: View<'_>) -> Self {
-        let mut plan = Self::default();
-        let mut due: Vec<&Revision> = Vec::new();
-        for (uid, revision) in view.revisions {
-            match next(revision, view) {
-                Next::Nothing => {}
-                Next::GiveUp { n_crashes } => {
-                    let next = view.now.date + retry::after_crashes(n_crashes);
-                    plan.give_up
-                        .push((uid.clone(), Crashed { n_crashes, next }));
+impl Term {
+    async fn lead(&mut self) {
+        let mut snapshots = self.parts.store.subscribe();
+        loop {
+            let snapshot = snapshots.borrow_and_update().clone();
+            let mut look_again = None;
+            if snapshot.is_complete {
+                let plan = Plan::of(View {
+                    revisions: &snapshot.revisions,
+                    memory: &self.memory,
+                    crashes: &self.parts.attempts.crashes,
+                    build: &self.parts.build,
+                    now: Now::of(&self.parts.clock),
+                });
+                look_again = plan.look_again;
+                self.carry_out(plan, &snapshot);
+            }
+            tokio::select! {
+                _ = snapshots.changed() => {}
+                Some(ended) = self.jobs.join_next() => {
+                    if let Ok((uid, end)) = ended {
+                        self.ended(uid, end);
+                    }
                 }
-                Next::Initialize {
-                    not_before: Some(moment),
-                } if view.now.moment < moment => {
-                    let earliest = plan.look_again.map_or(moment, |other| other.min(moment));
-                    plan.look_again = Some(earliest);
-                }
-                Next::Initialize { .. } => due.push(revision),
+                () = sleep_until(&self.parts.clock, look_again) => {}
             }
         }
-        due.sort_by_key(|revision| revision.urgency());
-        plan.begin = view
-            .chosen(due)
-            .into_iter()
-            .map(|revision| Job::of(revision, view.crashes))
+    }
+
+    fn carry_out(&mut self, plan: Plan, snapshot: &Snapshot) {
+        for job in plan.begin {
+            let Some(revision) = snapshot.revisions.get(&job.uid).cloned() else {
+                continue;
+            };
+            let earlier = earlier(&revision, &snapshot.revisions);
+            self.spawn(job.uid.clone(), |parts| {
+                parts.initialize(job, revision, earlier)
+            });
+        }
+        for (uid, crashed) in plan.give_up {
+            let (n_crashes, next) = (crashed.n_crashes, crashed.next);
+            warn!(revision_uid = %uid, n_crashes, %next, "initialization given up after crashes");
+            let key = uid.clone();
+            self.spawn(uid, |parts| async move {
+                let by = parts.build.clone();
+                let written = parts.write(&key, &Change::Crashed { crashed, by }).await;
+                End::unless_done(written).unwrap_or(End::Over)
+            });
+        }
+    }
+
+    fn spawn<F>(&mut self, uid: Uid, job: impl FnOnce(LeaderParts) -> F)
+    where
+        F: Future<Output = End> + Send + 'static,
+    {
+        let before = self.memory.get(&uid).copied();
+        let job = AssertUnwindSafe(job(self.parts.clone())).catch_unwind();
+        self.working(&uid, before);
+        self.jobs
+            .spawn(async move { (uid, job.await.unwrap_or(End::Panicked)) });
+    }
+
+    fn working(&mut self, uid: &Uid, before: Option<Tried>) {
+        let n = match before {
+            Some(Tried::Failed { n, .. } | Tried::Working { n }) => n,
+            None => 0,
+        };
+        self.memory.insert(uid.clone(), Tried::Working { n });
+    }
+
+    fn ended(&mut self, uid: Uid, end: End) {
+        let n = match self.memory.remove(&uid) {
+            Some(Tried::Working { n }) => n + 1,
+            _ => 1,
+        };
+        let delay = match end {
+            End::Over => None,
+            // The election reports it soon.
+            End::NotOurs => Some(STEPPING_DOWN),
+            End::Failed(reason) => retry::after(reason, n, random()),
+            End::Panicked => Some(retry::backoff(n, random())),
+        };
+        if let Some(delay) = delay {
+            let again = self.parts.clock.moment() + delay;
+            self.memory.insert(uid, Tried::Failed { n, again });
+        }
+    }
+}
+
+/// The generation that a revision brings back, if it is still there.
+fn earlier(revision: &Revision, revisions: &Revisions) -> Option<Arc<Revision>> {
+    let generation = revision.rollback_of?;
+    let mut others = revisions.values();
+    others
+        .find(|other| other.policy_uid == revision.policy_uid && other.generation == generation)
+        .cloned()
+}
+
+impl LeaderParts {
+    /// One revision, from its references to modules in the cache and settings that were accepted.
+    async fn initialize(
+        self,
+        job: Job,
+        revision: Arc<Revision>,
+        earlier: Option<Arc<Revision>>,
+    ) -> End {
+        let begins = Change::Begins {
+            attempt: Attempt {
+                n: job.attempt,
+                holder: self.attempts.holder.clone(),
+                withdrawn: job.withdrawn,
+            },
+            by: self.build.clone(),
+        };
+        // The note comes before the status, so that a crash right after the write leaves both.
+        let note = |is_due: bool| is_due.then(|| self.attempts.note(&job.uid)).flatten();
+        let first_note = note(job.is_first);
+        if job.is_first
+            && let Some(end) = End::unless_done(self.write(&job.uid, &begins).await)
+        {
+            return end;
+        }
+        info!(
+            revision = revision.name(),
+            attempt = job.attempt,
+            "initializing"
+        );
+        let gathered = match self.preparer.gather(&revision, earlier.as_deref()).await {
+            Ok(gathered) => gathered,
+            Err(trouble) => return self.fail(&job.uid, trouble.initialized()).await,
+        };
+        let note = first_note.or_else(|| note(!job.is_first));
+        if !job.is_first
+            && let Some(end) = End::unless_done(self.write(&job.uid, &begins).await)
+        {
+            return end;
+        }
+        let digests = gathered.digests();
+        let end = match self.preparer.initialize(&revision, gathered).await {
+            Ok(modules) => {
+                let change = Change::Initialized {
+                    modules,
+                    by: self.build.clone(),
+                };
+                let written = self.write(&job.uid, &change).await;
+                info!(revision = revision.name(), ?written, "initialized");
+                End::unless_done(written).unwrap_or(End::Over)
+            }
+            Err(trouble) => self.fail(&job.uid, trouble.initialized()).await,
+        };
+        if let (Some(note), End::Over | End::Failed(_)) = (note, end) {
+            note.has_result();
+        }
+        self.forget_unused(&digests);
+        end
+    }
+
+    /// Takes back attempts of this pod that are no crashes, for as long as this replica does not lead. The plan of a
+    /// leader ignores them.
+    async fn keep_withdrawing(&self) {
+        let mut snapshots = self.store.subscribe();
+        loop {
+            snapshots.mark_unchanged();
+            self.withdraw().await;
+            if snapshots.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Takes back attempts of this pod that are no crashes. These are the pod's own entries: no lease is needed.
+    async fn withdraw(&self) {
+        let snapshot = self.store.subscribe().borrow().clone();
+        let stale = snapshot.revisions.values().filter_map(|revision| {
+            let holders = self.attempts.crashes.stale(revision);
+            (!holders.is_empty()).then(|| (revision.uid.clone(), Change::Withdrawn { holders }))
+        });
+        let writes = stale.map(|(uid, change)| async move {
+            let written = self.writer.write(&uid, &change, || true).await;
+            info!(revision_uid = %uid, ?written, "attempt withdrawn");
+        });
+        futures::future::join_all(writes).await;
+    }
+
+    async fn fail(&self, uid: &Uid, why: Failure) -> End {
+        let reason = why.reason;
+        warn!(revision_uid = %uid, %reason, message = why.message, "initialization failed");
+        let change = Change::NotInitialized {
+            why,
+            by: self.build.clone(),
+        };
+        let written = self.write(uid, &change).await;
+        End::unless_done(written).unwrap_or(End::Failed(reason))
+    }
+
+    /// Writes as long as this replica holds the lease.
+    async fn write(&self, uid: &Uid, change: &Change) -> Written {
+        let leads = || self.leadership.borrow().leads_at(self.clock.moment());
+        self.writer.write(uid, change, leads).await
+    }
+
+    /// Releases those of these modules that no revision uses.
+    fn forget_unused(&self, digests: &[Digest]) {
+        let snapshot = self.store.subscribe().borrow().clone();
+        let used: Vec<Digest> = snapshot
+            .revisions
+            .values()
+            .filter(|revision| revision.is_enabled)
+            .flat_map(|revision| revision.modules())
+            .filter_map(|module| module.digest.parse().ok())
             .collect();
-        plan
+        let unused = digests.iter().filter(|digest| !used.contains(digest));
+        self.preparer.modules.forget(unused);
     }
 }
-
-impl View<'_> {
-    /// Which of the revisions that are due begin now.
-    ///
-    /// A crash counts against every revision that is being initialised at that time. So a revision with a crash is
-    /// initialised alone, after all others: only its first crash can be caused by another one, which is less than the
-    /// limit.
-    fn chosen<'r>(&self, due: Vec<&'r Revision>) -> Vec<&'r Revision> {
-        let working = self.memory.iter();
-        let working: Vec<&Uid> = working
-            .filter(|(_, tried)| matches!(tried, Tried::Working { .. }))
-            .map(|(uid, _)| uid)
-            .collect();
-        let mut running = working.iter().filter_map(|uid| self.revisions.get(*uid));
-        if running.any(|revision| self.n_crashes(revision) > 0) {
-            return Vec::new();
-        }
-        let (crashed, mut others): (Vec<_>, Vec<_>) = due
-            .into_iter()
-            .partition(|revision| self.n_crashes(revision) > 0);
-        others.truncate(AT_ONCE.saturating_sub(working.len()));
-        if others.is_empty() && working.is_empty() {
-            others.extend(crashed.first());
-        }
-        others
-    }
-
-    /// How many crashes count against a revision, those before it was last given up included.
-    fn n_crashes(&self, revision: &Revision) -> i32 {
-        let earlier = initializer(revision).map_or(0, |by| by.crashes);
-        self.crashes.n_counted(revision).saturating_add(earlier)
-    }
-}
-
-impl Job {
-    fn of(revision: &Revision, crashes: &Crashes) -> Self {
-        Self {
-            uid: revision.uid.clone(),
-            attempt: crashes.n_counted(revision) + 1,
-            withdrawn: crashes.stale(revision),
-            is_first: !is_scheduled(revision),
-        }
-    }
-}
-
-fn next(revision: &Revision, view: View<'_>) -> Next {
-    let tried = view.memory.get(&revision.uid);
-    let is_working = matches!(tried, Some(Tried::Working { .. }));
-    if !revision.is_enabled || revision.is_initialized() || is_working {
-        return Next::Nothing;
-    }
-    let n_new = view.crashes.n_counted(revision);
-    let n_crashes = view.n_crashes(revision);
-    if n_new > 0 && n_crashes >= retry::CRASHES {
-        return Next::GiveUp { n_crashes };
-    }
-    let not_before = match tried {
-        Some(Tried::Failed { again, .. }) => Some(*again),
-        _ => None,
-    };
-    match failed_for(revision) {
-        // The same input has the same result, but for another server, or after crashes.
-        Some(reason) if retry::after(reason, 1, 0.0).is_none() && is_by(revision, view.build) => {
-            let next = initializer(revision).and_then(|by| by.next_attempt.as_ref());
-            next.map_or(Next::Nothing, |next| Next::Initialize {
-                not_before: not_before.max(Some(view.now.moment_of(next.0))),
-            })
-        }
-        _ => Next::Initialize { not_before },
-    }
-}
-
-fn is_scheduled(revision: &Revision) -> bool {
-    revision
-        .condition(ConditionType::Scheduled, None)
-        .is_some_and(|condition| condition.status == ConditionStatus::True)
-}
-
-fn initializer(revision: &Revision) -> Option<&Initializer> {
-    revision.status()?.initializer.as_ref()
-}
-
-/// The reason of the last failure. A reason that only a newer server knows is retried.
-fn failed_for(revision: &Revision) -> Option<InitializedReason> {
-    let condition = revision.condition(ConditionType::Initialized, None)?;
-    InitializedReason::parse(&condition.reason)
-}
-
-fn is_by(revision: &Revision, build: &Build) -> bool {
-    initializer(revision).is_some_and(|by| {
-        by.version.as_ref() == Some(&build.version)
-            && by.config_hash.as_ref() == Some(&build.config_hash)
-    })
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,8 @@
 //! From a revision to a policy: for the leader, who decides which bytes it is made of, and for replicas, who load them.
 
+pub(super) mod config;
+pub(super) mod failure;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -9,11 +12,11 @@ use polity_eval::{CapabilitySet, Environment, InitError, Module, Policy, PolicyC
 use polity_fetch::{Digest, ModuleUri};
 use polity_runtime::Clock;
 
-use super::config::config_of;
-use super::failure::{Fault, Trouble};
-use super::modules::{ModuleLoader, Purpose, Scope, Wanted};
-use super::revision::Revision;
-use super::vault::Pinned;
+use crate::managed::cache::modules::{ModuleLoader, Purpose, Scope, Wanted};
+use crate::managed::cache::vault::Pinned;
+use crate::managed::prepare::config::config_of;
+use crate::managed::prepare::failure::{Fault, Trouble};
+use crate::managed::revision::Revision;
 use crate::metrics::{Phase, ServerMetrics};
 use crate::table::Whole;
 

@@ -1,253 +1,374 @@
-//! What a replica does next: what it loads and lets go, what it says about each revision, whether it is ready.
-//!
-//! Decided from the revisions, from what the replica itself has, and from the time. Whatever it has stays loaded as long
-//! as it is enabled: a failure takes nothing away.
+//! The replica at work: loads, swaps, lets go, and says so, as its plan has it.
 
-use std::collections::{BTreeMap, HashMap};
+pub(super) mod grants;
+pub(super) mod markers;
+pub(super) mod places;
+pub(super) mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
-use polity_api::policies::v1::{ConditionStatus, ConditionType, ReadyReason};
-use polity_runtime::Moment;
+use arc_swap::ArcSwap;
+use futures::FutureExt as _;
+use polity_fetch::Digest;
+use polity_runtime::admin::Part;
+use polity_runtime::retry::random;
+use polity_runtime::{Clock, Moment, Shutdown};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tracing::{error, info, warn};
 
-use super::retry::{self, backoff};
-use super::revision::{Revision, Revisions, Uid};
-use super::status::Says;
+use crate::managed::prepare::failure::{Fault, Trouble};
+use crate::managed::prepare::{Loaded, Preparer};
+use crate::managed::replica::grants::NamespacedGrants;
+use crate::managed::replica::markers::Markers;
+use crate::managed::replica::places::{Spot, spots};
+use crate::managed::replica::plan::{Again, Local, Locals, Plan, View, after_crashes};
+use crate::managed::retry::backoff;
+use crate::managed::revision::store::{Snapshot, Store};
+use crate::managed::revision::{Revision, Uid};
+use crate::managed::status::writer::Writer;
+use crate::managed::status::{Change, Says};
+use crate::metrics::ServerMetrics;
+use crate::table::{Place, PolicyTable};
 
-/// What a replica has of a revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Local {
-    /// It is being loaded; so many times in a row it failed before.
-    Loading { n_failures: u32 },
-    /// It is served.
-    Loaded,
-    /// It could not be loaded.
-    Failed {
-        why: LoadFailure,
-        n_failures: u32,
-        again: Again,
-    },
-}
+/// How long a replica that gives up tries to say why.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Why a revision could not be loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LoadFailure {
-    pub(crate) reason: ReadyReason,
-    pub(crate) message: String,
-}
-
-/// When it is tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// Then.
-    At(Moment),
-    /// A while after everything else is served, since it may crash the process.
-    OnceReady,
-}
-
-/// What a replica has of all revisions.
-pub(crate) type Locals = BTreeMap<Uid, Local>;
-
-/// Everything a decision depends on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct View<'a> {
-    /// The revisions of this server, as of a complete list at least.
-    pub(crate) revisions: &'a Revisions,
-    pub(crate) locals: &'a Locals,
+/// What a replica needs.
+pub(crate) struct ReplicaParts {
     /// Our number.
     pub(crate) replica: i32,
-    /// When we became ready for the first time.
-    pub(crate) ready_since: Option<Moment>,
-    pub(crate) now: Moment,
+    pub(crate) store: Store,
+    pub(crate) preparer: Preparer,
+    pub(crate) grants: NamespacedGrants,
+    pub(crate) writer: Writer,
+    pub(crate) markers: Markers,
+    /// What is served.
+    pub(crate) table: Arc<ArcSwap<PolicyTable>>,
+    /// Whether we are ready.
+    pub(crate) readiness: Part,
+    pub(crate) metrics: ServerMetrics,
+    pub(crate) clock: Clock,
+    /// How many revisions are loaded at once.
+    pub(crate) parallelism: usize,
 }
 
-impl View<'_> {
-    /// Whether the replica is not ready without a revision: it serves, or takes over at a start.
-    fn is_held_up_by(&self, revision: &Revision) -> bool {
-        revision.is_serving || (revision.is_takeover && self.ready_since.is_none())
+/// What serves cannot be loaded: the pod must not take requests.
+#[derive(Debug, thiserror::Error)]
+#[error("policies that serve cannot be loaded: {}", .0.join("; "))]
+pub(crate) struct CannotServe(Vec<String>);
+
+/// A replica at work.
+pub(crate) struct Replica {
+    parts: ReplicaParts,
+    snapshots: watch::Receiver<Snapshot>,
+    granted: watch::Receiver<()>,
+    snapshot: Snapshot,
+    locals: Locals,
+    loaded: BTreeMap<Uid, Loaded>,
+    spots: BTreeMap<Uid, Spot>,
+    /// The modules of what is enabled.
+    in_use: BTreeSet<Digest>,
+    ready_since: Option<Moment>,
+    loads: JoinSet<(Uid, Result<Loaded, Trouble>)>,
+    loading: BTreeMap<Uid, AbortHandle>,
+    places: Arc<Semaphore>,
+    writes: JoinSet<Uid>,
+    writing: BTreeMap<Uid, (Says, AbortHandle)>,
+}
+
+impl Replica {
+    pub(crate) fn new(parts: ReplicaParts) -> Self {
+        Self {
+            snapshots: parts.store.subscribe(),
+            granted: parts.grants.subscribe(),
+            places: Arc::new(Semaphore::new(parts.parallelism)),
+            parts,
+            snapshot: Snapshot::default(),
+            locals: Locals::new(),
+            loaded: BTreeMap::new(),
+            spots: BTreeMap::new(),
+            in_use: BTreeSet::new(),
+            ready_since: None,
+            loads: JoinSet::new(),
+            loading: BTreeMap::new(),
+            writes: JoinSet::new(),
+            writing: BTreeMap::new(),
+        }
     }
-}
 
-/// What to do.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// Load these, in this order.
-    pub(crate) load: Vec<Uid>,
-    /// Let go of these.
-    pub(crate) unload: Vec<Uid>,
-    /// Say this, since the status says something else.
-    pub(crate) say: Vec<(Uid, Says)>,
-    /// These serve and are not loaded: while there are any, the replica is not ready.
-    pub(crate) missing: Vec<Uid>,
-    /// Starting makes no sense without these: say so, and end.
-    pub(crate) give_up: Vec<Uid>,
-    /// Look again then, if nothing happens before.
-    pub(crate) look_again: Option<Moment>,
-}
+    /// Serves what it is told to until the shutdown. What is served then stays in the table.
+    pub(crate) async fn run(mut self, shutdown: Shutdown) -> Result<(), CannotServe> {
+        let worked = shutdown.run_until(self.work()).await;
+        // An orderly end is no crash.
+        for uid in self.loading.keys() {
+            self.parts.markers.take_back(uid).await;
+        }
+        worked.unwrap_or(Ok(()))
+    }
 
-impl Plan {
-    /// Plans for all revisions.
-    pub(crate) fn of(view: View<'_>) -> Self {
-        let mut plan = Self::default();
-        let replaced = replaced(view.revisions);
-        let mut revisions: Vec<&Revision> = view.revisions.values().map(|one| &**one).collect();
-        revisions.sort_by_key(|revision| revision.urgency());
-        for revision in revisions {
-            if revision.is_enabled && !replaced.contains(&revision.uid) {
-                plan.keep(revision, view);
+    async fn work(&mut self) -> Result<(), CannotServe> {
+        loop {
+            self.snapshot = self.snapshots.borrow_and_update().clone();
+            let mut look_again = None;
+            if self.snapshot.is_complete {
+                self.remember_crashes();
+                let plan = self.plan();
+                look_again = plan.look_again;
+                self.carry_out(plan).await?;
+            }
+            tokio::select! {
+                // The store lives as long as we do.
+                _ = self.snapshots.changed() => {}
+                Ok(()) = self.granted.changed() => self.grant_anew(),
+                Some(ended) = self.loads.join_next() => self.loaded(ended).await,
+                Some(written) = self.writes.join_next() => {
+                    if let Ok(uid) = written {
+                        self.writing.remove(&uid);
+                    }
+                }
+                () = sleep_until(&self.parts.clock, look_again) => {}
             }
         }
-        let is_kept = |uid: &Uid| {
-            let revision = view.revisions.get(uid);
-            revision.is_some_and(|revision| revision.is_enabled) && !replaced.contains(uid)
-        };
-        let gone = view.locals.keys().filter(|uid| !is_kept(uid));
-        plan.unload = gone.cloned().collect();
-        plan.settle(view);
-        plan
     }
 
-    /// Plans for one revision that is enabled.
-    fn keep(&mut self, revision: &Revision, view: View<'_>) {
-        let local = view.locals.get(&revision.uid);
-        match due(local, view) {
-            Due::Now if revision.is_initialized() => self.load.push(revision.uid.clone()),
-            Due::At(moment) => {
-                let earliest = self.look_again.map_or(moment, |other| other.min(moment));
-                self.look_again = Some(earliest);
-            }
-            Due::Now | Due::Never => {}
-        }
-        if view.is_held_up_by(revision)
-            && revision.is_initialized()
-            && local != Some(&Local::Loaded)
-        {
-            self.missing.push(revision.uid.clone());
-        }
-        if let Some(says) = says(revision, local, view) {
-            self.say.push((revision.uid.clone(), says));
-        }
+    fn plan(&self) -> Plan {
+        Plan::of(View {
+            revisions: &self.snapshot.revisions,
+            locals: &self.locals,
+            replica: self.parts.replica,
+            ready_since: self.ready_since,
+            now: self.parts.clock.moment(),
+        })
     }
 
-    /// A start fails when all that serves has been tried, so that everything that is wrong is said.
-    fn settle(&mut self, view: View<'_>) {
-        if view.ready_since.is_some() {
+    async fn carry_out(&mut self, plan: Plan) -> Result<(), CannotServe> {
+        for uid in &plan.unload {
+            self.unload(uid).await;
+        }
+        self.swap();
+        self.say(plan.say);
+        if !plan.give_up.is_empty() {
+            return Err(self.give_up(&plan.give_up).await);
+        }
+        self.be_ready(&plan.missing);
+        for uid in plan.load {
+            self.load(uid).await;
+        }
+        Ok(())
+    }
+
+    /// Earlier processes may have crashed while they loaded a revision.
+    fn remember_crashes(&mut self) {
+        if self.ready_since.is_some() {
             return;
         }
-        let serving = self.missing.iter().filter(|uid| {
-            let revision = view.revisions.get(*uid);
-            revision.is_some_and(|revision| revision.is_serving)
+        for (uid, revision) in &*self.snapshot.revisions {
+            let local = after_crashes(revision, self.parts.markers.n_crashes(uid));
+            if let Some(local) = local
+                && !self.locals.contains_key(uid)
+                && revision.is_wanted()
+            {
+                warn!(
+                    revision = revision.name(),
+                    "an earlier process crashed while it loaded this revision"
+                );
+                self.locals.insert(uid.clone(), local);
+            }
+        }
+    }
+
+    async fn load(&mut self, uid: Uid) {
+        let Some(revision) = self.snapshot.revisions.get(&uid).cloned() else {
+            return;
+        };
+        let n_failures = match self.locals.get(&uid) {
+            Some(Local::Failed { n_failures, .. }) => *n_failures,
+            _ => 0,
+        };
+        if !revision.is_serving {
+            self.parts.markers.put(&uid).await;
+        }
+        let (preparer, places) = (self.parts.preparer.clone(), self.places.clone());
+        let task = self.loads.spawn(async move {
+            let _place = places.acquire().await;
+            let loaded = AssertUnwindSafe(preparer.load(&revision)).catch_unwind();
+            let panicked = |_| Err(Trouble::new(Fault::Settings, "loading it panicked"));
+            let loaded = loaded.await.unwrap_or_else(panicked);
+            (revision.uid.clone(), loaded)
         });
-        let (failed, trying): (Vec<&Uid>, Vec<&Uid>) =
-            serving.partition(|uid| matches!(view.locals.get(*uid), Some(Local::Failed { .. })));
-        if trying.is_empty() {
-            self.give_up = failed.into_iter().cloned().collect();
-        }
+        self.loading.insert(uid.clone(), task);
+        self.locals.insert(uid, Local::Loading { n_failures });
     }
-}
 
-enum Due {
-    Now,
-    At(Moment),
-    Never,
-}
-
-/// When a revision is to be loaded.
-fn due(local: Option<&Local>, view: View<'_>) -> Due {
-    let moment = match local {
-        None => return Due::Now,
-        Some(Local::Loading { .. } | Local::Loaded) => return Due::Never,
-        Some(Local::Failed {
-            again, n_failures, ..
-        }) => match (again, view.ready_since) {
-            (Again::At(moment), _) => *moment,
-            (Again::OnceReady, Some(ready)) => ready + once_ready(*n_failures),
-            (Again::OnceReady, None) => return Due::Never,
-        },
-    };
-    if moment <= view.now {
-        Due::Now
-    } else {
-        Due::At(moment)
-    }
-}
-
-/// What the replica has to say, if the status does not say so yet.
-fn says(revision: &Revision, local: Option<&Local>, view: View<'_>) -> Option<Says> {
-    let said = revision.condition(ConditionType::Ready, Some(view.replica));
-    let says = match local {
-        Some(Local::Loaded) => Says::Ready,
-        Some(Local::Failed { why, .. }) => Says::NotReady {
-            reason: why.reason,
-            message: why.message.clone(),
-        },
-        // On its way. Only what is no longer true has to be taken back; not by a start that waits for it, since that
-        // takes no requests before it is true again.
-        Some(Local::Loading { .. }) | None => {
-            let is_stale = said.is_some_and(|said| said.status == ConditionStatus::True);
-            let is_waited_for = view.ready_since.is_none() && view.is_held_up_by(revision);
-            return (is_stale && !is_waited_for).then_some(Says::Pending);
+    async fn loaded(
+        &mut self,
+        ended: Result<(Uid, Result<Loaded, Trouble>), tokio::task::JoinError>,
+    ) {
+        let Ok((uid, outcome)) = ended else {
+            // Unloaded while it was loaded.
+            return;
+        };
+        if self.loading.remove(&uid).is_none() {
+            return;
         }
-    };
-    let is_said = said.is_some_and(|said| says.is_said_by(said));
-    (!is_said).then_some(says)
-}
-
-/// Revisions whose place another one took: the same generation of a policy that was created again.
-fn replaced(revisions: &Revisions) -> Vec<Uid> {
-    let mut newest: HashMap<(&str, u64), &Revision> = HashMap::new();
-    let mut replaced = Vec::new();
-    for revision in revisions.values().filter(|revision| revision.is_enabled) {
-        let place = (&*revision.id, revision.generation);
-        let age = |revision: &Revision| (revision.created, revision.uid.clone());
-        match newest.get(&place) {
-            Some(other) if age(other) > age(revision) => replaced.push(revision.uid.clone()),
-            Some(other) => {
-                replaced.push(other.uid.clone());
-                newest.insert(place, revision);
+        self.parts.markers.remove(&uid).await;
+        let Some(Local::Loading { n_failures }) = self.locals.get(&uid) else {
+            return;
+        };
+        let n_failures = n_failures + 1;
+        let revision = self.snapshot.revisions.get(&uid).cloned();
+        let name = revision.as_deref().map_or("", Revision::name);
+        let local = match outcome {
+            Ok(loaded) => {
+                info!(revision = name, "loaded");
+                let loaded = match &revision {
+                    // They may have changed meanwhile.
+                    Some(revision) if revision.kind.is_namespaced => {
+                        loaded.with_capabilities(&self.parts.grants.current.load())
+                    }
+                    _ => loaded,
+                };
+                self.loaded.insert(uid.clone(), loaded);
+                Local::Loaded
             }
-            None => {
-                newest.insert(place, revision);
+            Err(trouble) => {
+                let why = trouble.ready();
+                error!(revision = name, reason = %why.reason, message = why.message, "cannot be loaded");
+                let delay = backoff(n_failures, random());
+                Local::Failed {
+                    why,
+                    n_failures,
+                    again: Again::At(self.parts.clock.moment() + delay),
+                }
             }
+        };
+        self.locals.insert(uid, local);
+    }
+
+    async fn unload(&mut self, uid: &Uid) {
+        self.locals.remove(uid);
+        if let Some(task) = self.loading.remove(uid) {
+            task.abort();
+            self.parts.markers.remove(uid).await;
+        }
+        if let Some((_, task)) = self.writing.remove(uid) {
+            task.abort();
+        }
+        if self.loaded.remove(uid).is_some() {
+            info!(revision_uid = %uid, "unloaded");
         }
     }
-    replaced
-}
 
-/// What a replica begins with for a revision during whose loading earlier processes crashed. A revision that serves is
-/// tried all the same: there is no start without it.
-pub(crate) fn after_crashes(revision: &Revision, n_crashes: u32) -> Option<Local> {
-    if revision.is_serving || n_crashes == 0 {
-        return None;
+    /// Serves what is loaded, where it is found now. Requests that run keep the policy they found; the last of them
+    /// drops it.
+    fn swap(&mut self) {
+        let loaded = self.loaded.keys().cloned().collect();
+        let spots = spots(&self.snapshot.revisions, &loaded);
+        if spots != self.spots {
+            self.spots = spots;
+            self.store_table();
+        }
+        let enabled = self.snapshot.revisions.values();
+        let in_use: BTreeSet<Digest> = enabled
+            .filter(|revision| revision.is_enabled)
+            .flat_map(|revision| revision.modules())
+            .filter_map(|module| module.digest.parse().ok())
+            .collect();
+        let unused = self.in_use.difference(&in_use);
+        let modules = &self.parts.preparer.modules;
+        modules.forget(unused);
+        self.parts.metrics.modules(modules.n_loaded());
+        self.in_use = in_use;
     }
-    let times = match n_crashes {
-        1 => "once".to_owned(),
-        n => format!("{n} times"),
-    };
-    let minutes = once_ready(n_crashes).as_secs() / 60;
-    let next = match minutes {
-        0 => String::new(),
-        1 => " The next attempt is made 1 minute after the replica is ready.".to_owned(),
-        n => format!(" The next attempt is made {n} minutes after the replica is ready."),
-    };
-    Some(Local::Failed {
-        why: LoadFailure {
-            reason: ReadyReason::LoadError,
-            message: format!("The policy server ended {times} while it loaded the policy.{next}"),
-        },
-        n_failures: n_crashes,
-        again: Again::OnceReady,
-    })
-}
 
-/// How long a replica serves the other revisions before it loads one that crashed it so often.
-fn once_ready(n_crashes: u32) -> Duration {
-    let n = i32::try_from(n_crashes).unwrap_or(i32::MAX);
-    if n < retry::CRASHES {
-        backoff(n_crashes, 0.0)
-    } else {
-        retry::after_crashes(n)
+    fn store_table(&self) {
+        let places = self.spots.iter().filter_map(|(uid, spot)| {
+            Some(Place {
+                ids: spot.ids.clone(),
+                generation: spot.generation,
+                is_serving: spot.is_serving,
+                whole: &self.loaded.get(uid)?.whole,
+            })
+        });
+        let table = PolicyTable::of_generations(places);
+        self.parts.metrics.serving(&table);
+        self.parts.table.store(Arc::new(table));
+    }
+
+    fn grant_anew(&mut self) {
+        let granted = self.parts.grants.current.load_full();
+        for (uid, loaded) in &mut self.loaded {
+            let revision = self.snapshot.revisions.get(uid);
+            if revision.is_some_and(|revision| revision.kind.is_namespaced) {
+                *loaded = loaded.with_capabilities(&granted);
+            }
+        }
+        self.store_table();
+    }
+
+    /// Writes what has to be said, one write for each revision. What was to be written before is overtaken.
+    fn say(&mut self, say: Vec<(Uid, Says)>) {
+        for (uid, says) in say {
+            match self.writing.get(&uid) {
+                Some((before, _)) if *before == says => continue,
+                Some((_, task)) => task.abort(),
+                None => {}
+            }
+            let change = Change::Ready {
+                replica: self.parts.replica,
+                says: says.clone(),
+            };
+            let (writer, key) = (self.parts.writer.clone(), uid.clone());
+            let task = self.writes.spawn(async move {
+                writer.write(&key, &change, || true).await;
+                key
+            });
+            self.writing.insert(uid, (says, task));
+        }
+    }
+
+    fn be_ready(&mut self, missing: &[Uid]) {
+        if !missing.is_empty() {
+            self.parts.readiness.not_ready("loading");
+            return;
+        }
+        self.parts.readiness.ready("loaded");
+        if self.ready_since.is_none() {
+            info!(n_policies = self.loaded.len(), "ready");
+            self.ready_since = Some(self.parts.clock.moment());
+        }
+    }
+
+    /// Says why, if that can be said in time: the owner of a policy cannot read our log.
+    async fn give_up(&mut self, uids: &[Uid]) -> CannotServe {
+        let written = async { while self.writes.join_next().await.is_some() {} };
+        tokio::select! {
+            () = written => {}
+            () = self.parts.clock.sleep(LAST_WORDS) => {}
+        }
+        let reasons = uids.iter().filter_map(|uid| {
+            let Some(Local::Failed { why, .. }) = self.locals.get(uid) else {
+                return None;
+            };
+            let id = self
+                .snapshot
+                .revisions
+                .get(uid)
+                .map(|revision| &*revision.id);
+            Some(format!("{}: {}", id.unwrap_or_default(), why.message))
+        });
+        CannotServe(reasons.collect())
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Sleeps until a moment, or for ever.
+pub(crate) async fn sleep_until(clock: &Clock, moment: Option<Moment>) {
+    match moment {
+        Some(moment) => clock.sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

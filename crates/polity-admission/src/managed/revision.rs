@@ -1,5 +1,7 @@
 //! A PolicyRevision as a server looks at it: whose it is, whether it is wanted, what was said about it.
 
+pub(super) mod store;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 //! A change is a value that is applied to whatever the status is at that moment, as often as the write has to be tried.
 //! Applied twice it says the same; where nothing would be different there is nothing to write.
 
+pub(super) mod writer;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polity_api::policies::v1::{
@@ -10,7 +12,7 @@ use polity_api::policies::v1::{
     PolicyRevisionStatus, ReadyReason, ResolvedModule, ScheduledReason,
 };
 
-use super::retry;
+use crate::managed::retry;
 
 /// The longest message of a condition.
 const MESSAGE_MAX: usize = 1024;

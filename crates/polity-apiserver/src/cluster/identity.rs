@@ -10,9 +10,9 @@ use polity_pki::{Authority, Certificate, TokenKey};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::auth::authn::StaticToken;
-use crate::auth::token::TokenIssuer;
-use crate::auth::{Authenticator, MASTERS, Secret, UserInfo};
+use polity_auth::authn::StaticToken;
+use polity_auth::token::TokenIssuer;
+use polity_auth::{Authenticator, MASTERS, Secret, UserInfo};
 use polity_runtime::files::{self, FileError};
 
 /// Ten years: a laptop cluster is thrown away long before.

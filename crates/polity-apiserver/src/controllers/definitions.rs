@@ -9,11 +9,11 @@ use super::Actor;
 use crate::cluster::Cluster;
 use crate::custom::{CLEANUP_FINALIZER, DEFINITIONS, bucket_of};
 use crate::engine::delete::DeleteOptions;
-use crate::kinds::Subresource;
 use crate::object::conditions::Condition;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 pub async fn run(cluster: Arc<Cluster>) {
     for stored in cluster.store().current().range(DEFINITIONS, None, None) {

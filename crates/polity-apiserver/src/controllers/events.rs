@@ -9,7 +9,7 @@ use polity_store::{Change, Expect, Key, Revision, Write};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::engine::Stored;
+use crate::object::Stored;
 use crate::object::encode;
 
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);

@@ -4,60 +4,27 @@
 //! newest snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use polity_core::GroupVersion;
 use polity_store::{Key, Snapshot};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use super::Actor;
 use crate::cluster::Cluster;
-use crate::engine::Stored;
 use crate::engine::delete::{DeleteOptions, Propagation};
-use crate::kinds::ResourceDef;
+use crate::object::Stored;
 use crate::object::index::{ObjectIndex, OwnerReference};
 use crate::object::meta;
 use crate::registry::Registry;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::status::ApiError;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
-
-/// How many changes wait before the collector looks at everything instead.
-const INBOX_LIMIT: usize = 100_000;
-
-/// Changes the collector has not seen yet.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    changes: Mutex<Vec<(Stored, bool)>>,
-    overflowed: AtomicBool,
-    bell: Notify,
-}
-
-impl Inbox {
-    /// Notes a commit; any may concern owners or dependents.
-    pub fn committed(&self, stored: &Stored, deleted: bool) {
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        if changes.len() < INBOX_LIMIT {
-            changes.push((stored.clone(), deleted));
-        } else {
-            self.overflowed.store(true, Ordering::Relaxed);
-        }
-        drop(changes);
-        self.bell.notify_one();
-    }
-
-    fn take(&self) -> (Vec<(Stored, bool)>, bool) {
-        let changes =
-            std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner));
-        (changes, self.overflowed.swap(false, Ordering::Relaxed))
-    }
-}
 
 /// Runs until the cluster ends.
 pub async fn run(cluster: Arc<Cluster>) {
@@ -231,7 +198,7 @@ impl Collector {
     async fn follow_owners(
         &self,
         registry: &Registry,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         snapshot: &Snapshot<ObjectIndex>,
     ) -> Result<(), ApiError> {
@@ -286,7 +253,7 @@ impl Collector {
     /// G8: the owner stays until no dependent blocks it.
     async fn foreground(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         owner: &Stored,
         snapshot: &Snapshot<ObjectIndex>,
     ) -> Result<(), ApiError> {
@@ -316,7 +283,7 @@ impl Collector {
     }
 
     /// G9
-    async fn orphan(&self, def: &Arc<ResourceDef>, owner: &Stored) -> Result<(), ApiError> {
+    async fn orphan(&self, def: &Arc<ServedResource>, owner: &Stored) -> Result<(), ApiError> {
         let snapshot = self.cluster.store().current();
         let registry = self.cluster.registry();
         for dependent in self.dependents_of(&owner.index.uid, &snapshot) {
@@ -350,7 +317,7 @@ impl Collector {
 
     async fn delete(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         propagation: Propagation,
     ) -> Result<(), ApiError> {
@@ -368,7 +335,7 @@ impl Collector {
 
     async fn drop_owners(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         uids: &[&str],
     ) -> Result<(), ApiError> {
@@ -378,7 +345,11 @@ impl Collector {
         .await
     }
 
-    async fn stop_blocking(&self, def: &Arc<ResourceDef>, stored: &Stored) -> Result<(), ApiError> {
+    async fn stop_blocking(
+        &self,
+        def: &Arc<ServedResource>,
+        stored: &Stored,
+    ) -> Result<(), ApiError> {
         self.change_owners(def, stored, |owners| {
             for owner in owners {
                 owner["blockOwnerDeletion"] = json!(false);
@@ -389,7 +360,7 @@ impl Collector {
 
     async fn change_owners(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         change: impl Fn(&mut Vec<Value>) + Sync,
     ) -> Result<(), ApiError> {
@@ -407,7 +378,7 @@ impl Collector {
 
     async fn remove_finalizer(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         finalizer: &str,
     ) -> Result<(), ApiError> {
@@ -425,7 +396,7 @@ impl Collector {
     /// Changes the object, if it is still the one that was looked at.
     async fn change(
         &self,
-        def: &Arc<ResourceDef>,
+        def: &Arc<ServedResource>,
         stored: &Stored,
         change: impl Fn(&mut Value) + Sync,
     ) -> Result<(), ApiError> {

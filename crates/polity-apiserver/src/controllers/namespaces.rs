@@ -11,11 +11,12 @@ use tracing::warn;
 use super::{Actor, service_accounts};
 use crate::cluster::Cluster;
 use crate::engine::delete::{DeleteOptions, Propagation};
-use crate::kinds::{ResourceDef, Subresource};
 use crate::object::conditions::Condition;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// How soon a namespace that cannot be emptied is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -60,7 +61,7 @@ struct Remaining {
 
 async fn empty(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
     let registry = cluster.registry();
-    let kinds: Vec<Arc<ResourceDef>> = registry
+    let kinds: Vec<Arc<ServedResource>> = registry
         .stored()
         .into_iter()
         .filter(|def| def.is_namespaced())
@@ -87,7 +88,7 @@ async fn empty(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), 
     failure.map_or(Ok(()), Err)
 }
 
-fn count(cluster: &Cluster, kinds: &[&Arc<ResourceDef>], namespace: &str) -> usize {
+fn count(cluster: &Cluster, kinds: &[&Arc<ServedResource>], namespace: &str) -> usize {
     let snapshot = cluster.store().current();
     kinds
         .iter()
@@ -98,7 +99,7 @@ fn count(cluster: &Cluster, kinds: &[&Arc<ResourceDef>], namespace: &str) -> usi
 async fn delete_all(
     cluster: &Arc<Cluster>,
     actor: &Actor,
-    def: &Arc<ResourceDef>,
+    def: &Arc<ServedResource>,
     namespace: &str,
 ) -> Result<(), ApiError> {
     let snapshot = cluster.store().current();
@@ -120,7 +121,7 @@ async fn delete_all(
     Ok(())
 }
 
-fn remaining(cluster: &Cluster, kinds: &[Arc<ResourceDef>], namespace: &str) -> Remaining {
+fn remaining(cluster: &Cluster, kinds: &[Arc<ServedResource>], namespace: &str) -> Remaining {
     let snapshot = cluster.store().current();
     let mut remaining = Remaining::default();
     for def in kinds {

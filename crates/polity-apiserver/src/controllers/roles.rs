@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::Actor;
-use crate::auth::rbac::settle_aggregates;
 use crate::cluster::Cluster;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
+use polity_auth::rbac::settle_aggregates;
 
 const BUCKET: &str = "clusterroles.rbac.authorization.k8s.io";
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Actor;
 use crate::cluster::Cluster;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 
 /// Creates what a namespace should have and lacks.
 pub async fn ensure_default(cluster: &Arc<Cluster>, namespace: &str) -> Result<(), ApiError> {

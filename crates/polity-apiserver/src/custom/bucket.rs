@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use crate::kinds::builtin::builtin_resources;
+use polity_kinds::builtin::builtin_resources;
 
 /// Marks the bucket of a definition that is called like the bucket of a built-in kind. The name of
 /// a definition is a DNS subdomain, so it does not contain a colon.

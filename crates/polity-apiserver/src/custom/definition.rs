@@ -7,11 +7,12 @@ use polity_core::field::{FieldError, FieldPath};
 use polity_core::name;
 use serde_json::{Value, json};
 
+use super::CLEANUP_FINALIZER;
 use super::approval::validate_approval;
-use super::{CLEANUP_FINALIZER, Compiler};
-use crate::kinds::jsonpath::JsonPath;
 use crate::object::conditions::{self, Condition};
 use crate::object::meta;
+use crate::served::Compiler;
+use polity_kinds::jsonpath::JsonPath;
 
 /// C2: what a definition leaves out.
 pub fn apply_defaults(crd: &mut Value) {

@@ -9,9 +9,9 @@ use polity_merge::fields::FieldSet;
 use serde_json::{Value, json};
 
 use super::Summary;
-use crate::kinds::schemas;
 use crate::object::conditions::{Condition, is_true};
 use crate::object::meta;
+use polity_kinds::schemas;
 
 /// The names taken in one group, each with the definition that has it.
 #[derive(Debug, Default)]

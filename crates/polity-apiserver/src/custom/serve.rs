@@ -4,106 +4,24 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use polity_core::GroupVersionKind;
-use polity_core::field::{FieldError, FieldErrorKind, FieldPath};
-use polity_merge::schema::{self, Schema};
 use polity_store::Revision;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::bucket::bucket_of;
-use super::compiled::{Compiled, Compiler};
 use super::definition;
-use super::summary::{Source, Summary};
-use crate::engine::scale::{ScalePaths, SelectorSource};
-use crate::kinds::jsonpath::JsonPath;
-use crate::kinds::table::CustomTable;
-use crate::kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
+use super::summary::Summary;
 use crate::object::meta;
 use crate::registry::{Registry, compare_versions};
+use crate::served::{Compiler, CustomDef, DefinitionDigest, ServedResource};
+use polity_kinds::jsonpath::JsonPath;
+use polity_kinds::scale::{ScalePaths, SelectorSource};
+use polity_kinds::table::CustomTable;
+use polity_kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 
-/// What a custom resource has beyond a built-in one, for one served version.
-#[derive(Debug)]
-pub struct CustomDef {
-    /// The name of its definition.
-    pub definition: String,
-    /// The apiVersion objects are written with.
-    pub storage_api_version: String,
-    /// The schema of that version.
-    pub storage_schema: Arc<Schema>,
-    pub scale: Option<ScalePaths>,
-    pub table: CustomTable,
-    /// F7: said on every request to a deprecated version.
-    pub deprecation_warning: Option<String>,
-    /// The schema and its rules.
-    pub compiled: Arc<Compiled>,
-    terminating: bool,
-    /// Objects older than this may lack newer defaults or hold pruned fields (C8).
-    schema_since: Revision,
-    /// What this was made from.
-    source: Source,
-    /// Ends the watches of this version of the definition.
-    pub gone: CancellationToken,
-}
-
-impl CustomDef {
-    pub fn is_terminating(&self) -> bool {
-        self.terminating
-    }
-
-    /// Whether another kind was made from the same definition, and shares its watches.
-    pub fn continues(&self, before: &Self) -> bool {
-        self.source == before.source
-    }
-
-    /// Whether objects are stored by this schema: that of the version they are written in, or of one that looks the same.
-    pub fn is_stored_by(&self, schema: &Arc<Schema>) -> bool {
-        Arc::ptr_eq(&self.storage_schema, schema)
-    }
-
-    /// Whether an object of this revision was written under the present schema.
-    pub fn is_current(&self, revision: Revision) -> bool {
-        revision >= self.schema_since
-    }
-
-    /// C11, C15, C16: the schema, then its rules unless the schema found what makes them meaningless.
-    pub fn validate(
-        &self,
-        schema: &Schema,
-        object: &Value,
-        live: Option<&Value>,
-    ) -> Vec<FieldError> {
-        let mut errors = match live {
-            None => schema::validate(schema, object),
-            Some(live) => schema::validate_update(schema, object, live),
-        };
-        let blocks = |kind: FieldErrorKind| {
-            matches!(
-                kind,
-                FieldErrorKind::NotSupported
-                    | FieldErrorKind::Required
-                    | FieldErrorKind::TooLong
-                    | FieldErrorKind::TooMany
-                    | FieldErrorKind::TypeInvalid
-            )
-        };
-        if errors.iter().any(|error| blocks(error.kind)) {
-            if !self.compiled.rules.is_empty() {
-                errors.push(FieldError::invalid(
-                    &FieldPath::root(),
-                    &Value::Null,
-                    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
-                ));
-            }
-            return errors;
-        }
-        errors.extend(self.compiled.rules.validate(object, live));
-        errors
-    }
-}
-
-/// Where kinds are served.
+/// What serving the kinds of a definition needs from the cluster.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ServeContext<'a> {
     /// What is served so far.
     pub known: &'a Registry,
     pub compiler: &'a Compiler,
@@ -114,7 +32,7 @@ pub struct Place<'a> {
 /// What a kind was made from, and what ends its watches.
 struct Origin {
     revision: Revision,
-    source: Source,
+    source: DefinitionDigest,
     gone: CancellationToken,
 }
 
@@ -134,16 +52,18 @@ pub struct ServeError {
 pub fn resources<'a>(
     summary: &Summary,
     crd: impl FnOnce() -> Option<Cow<'a, Value>>,
-    place: &Place<'_>,
-) -> Result<Vec<Arc<ResourceDef>>, ServeError> {
+    context: &ServeContext<'_>,
+) -> Result<Vec<Arc<ServedResource>>, ServeError> {
     let known = |version: &str| {
-        let def = place.known.get(&summary.group, version, summary.plural())?;
+        let def = context
+            .known
+            .get(&summary.group, version, summary.plural())?;
         let custom = def.custom.as_ref()?;
-        (custom.source == summary.source).then_some((def, custom))
+        (custom.is_made_from(summary.source)).then_some((def, custom))
     };
     let kept = summary.served.iter().map(|version| {
         let (def, custom) = known(version)?;
-        (custom.terminating == summary.is_deleting).then(|| def.clone())
+        (custom.is_terminating() == summary.is_deleting).then(|| def.clone())
     });
     if let Some(kept) = kept.collect() {
         return Ok(kept);
@@ -156,7 +76,7 @@ pub fn resources<'a>(
     let served = summary.served.iter().map(|version| {
         // Its watches go on while its objects are deleted.
         let gone = known(version).map_or_else(
-            || place.shutdown.child_token(),
+            || context.shutdown.child_token(),
             |(_, custom)| custom.gone.clone(),
         );
         let origin = Origin {
@@ -165,7 +85,7 @@ pub fn resources<'a>(
             gone,
         };
         let version = version_of(version).unwrap_or(&Value::Null);
-        resource(&crd, version, origin, place).map(Arc::new)
+        resource(&crd, version, origin, context).map(Arc::new)
     });
     served.collect()
 }
@@ -174,23 +94,23 @@ pub fn resources<'a>(
 pub fn stored(
     revision: Revision,
     crd: &Value,
-    place: &Place<'_>,
-) -> Result<ResourceDef, ServeError> {
+    context: &ServeContext<'_>,
+) -> Result<ServedResource, ServeError> {
     let origin = Origin {
         revision,
-        source: Source::of(crd),
-        gone: place.shutdown.child_token(),
+        source: DefinitionDigest::of(crd),
+        gone: context.shutdown.child_token(),
     };
     let storage = definition::versions(crd).find(|version| version["storage"] == true);
-    resource(crd, storage.unwrap_or(&Value::Null), origin, place)
+    resource(crd, storage.unwrap_or(&Value::Null), origin, context)
 }
 
 fn resource(
     crd: &Value,
     version: &Value,
     origin: Origin,
-    place: &Place<'_>,
-) -> Result<ResourceDef, ServeError> {
+    context: &ServeContext<'_>,
+) -> Result<ServedResource, ServeError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let spec = &crd["spec"];
     let names = &crd["status"]["acceptedNames"];
@@ -202,7 +122,7 @@ fn resource(
     };
     let compile = |version: &Value| {
         let openapi = version.pointer("/schema/openAPIV3Schema");
-        let compiled = place.compiler.compile(openapi.unwrap_or(&Value::Null));
+        let compiled = context.compiler.compile(openapi.unwrap_or(&Value::Null));
         compiled.map_err(|errors| failed(polity_core::field::join(&errors)))
     };
     let compiled = compile(version)?;
@@ -245,7 +165,7 @@ fn resource(
         source: origin.source,
         gone: origin.gone,
     };
-    Ok(ResourceDef {
+    let def = ResourceDef {
         gvk: GroupVersionKind::new(group.as_str(), version_name.as_str(), kind.as_str()),
         bucket: bucket_of(meta::name(crd)).into(),
         plural,
@@ -276,8 +196,8 @@ fn resource(
             .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
             .collect(),
         schema: compiled.schema.clone(),
-        custom: Some(Arc::new(custom)),
-    })
+    };
+    Ok(ServedResource::custom(def, custom))
 }
 
 fn scale_paths(scale: &Value) -> Result<ScalePaths, String> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use polity_store::Revision;
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 
 use super::names::{self, Taken};
 use super::{DEFINITIONS, definition};
-use crate::engine::{Snapshot, Stored};
-use crate::kinds::builtin::is_builtin_version;
+use crate::object::{Snapshot, Stored};
 use crate::object::{conditions, meta};
+use crate::served::DefinitionDigest;
+use polity_kinds::builtin::is_builtin_version;
 
 /// A stored definition without its schemas.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,23 +29,7 @@ pub struct Summary {
     pub is_settled: bool,
     pub is_deleting: bool,
     /// All that serving depends on.
-    pub source: Source,
-}
-
-/// Tells texts of a definition apart by what they make a cluster serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Source([u8; 32]);
-
-impl Source {
-    pub(super) fn of(crd: &Value) -> Self {
-        let parts = [
-            &json!(meta::uid(crd)),
-            &crd["spec"],
-            &crd["status"]["acceptedNames"],
-        ];
-        let text = serde_json::to_vec(&parts).expect("a JSON value serialises into memory");
-        Self(Sha256::digest(text).into())
-    }
+    pub source: DefinitionDigest,
 }
 
 impl Summary {
@@ -72,7 +56,7 @@ impl Summary {
             // Accepted names stay accepted when later definitions ask for them.
             is_settled: names::accept(crd, &Taken::default(), Timestamp::default()).is_none(),
             is_deleting: meta::is_deleting(crd),
-            source: Source::of(crd),
+            source: DefinitionDigest::of(crd),
             group,
         }
     }

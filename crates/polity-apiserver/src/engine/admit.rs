@@ -8,15 +8,15 @@ use polity_core::{GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::admission::{self, Host, Notes, Operation, Served, endpoints};
-use crate::auth::{
-    Attributes, AuthorizationMode, Authorizer, Decision, Roles, UserInfo, service_account,
-};
 use crate::cluster::Cluster;
-use crate::kinds::Subresource;
 use crate::object::meta;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_auth::{
+    Attributes, AuthorizationMode, Authorizer, Decision, Roles, UserInfo, service_account,
+};
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
+use polity_webhooks::{Host, Notes, Operation, Served, endpoints};
 
 /// One write on its way through the chain.
 pub struct Review<'a> {
@@ -173,8 +173,8 @@ impl Shown {
         })
     }
 
-    fn attributes<'a>(&'a self, call: &'a Call<'_>) -> admission::Attributes<'a> {
-        admission::Attributes {
+    fn attributes<'a>(&'a self, call: &'a Call<'_>) -> polity_webhooks::Attributes<'a> {
+        polity_webhooks::Attributes {
             operation: self.operation,
             kind: &self.kind,
             resource: &self.resource,

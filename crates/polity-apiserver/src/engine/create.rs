@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Call, Written, admit, special};
-use crate::admission::Operation;
-use crate::kinds::normalise;
 use crate::object::{encode, meta};
 use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_kinds::normalise;
+use polity_kinds::status::ApiError;
+use polity_webhooks::Operation;
 
 /// M7: how often a generated name may collide.
 const NAME_ATTEMPTS: usize = 8;

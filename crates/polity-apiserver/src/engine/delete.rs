@@ -7,13 +7,13 @@ use polity_store::{Change, CommitError, Expect, Write};
 use serde_json::{Value, json};
 
 use super::create::commit_failed;
-use super::list::Page;
-use super::{Call, Stored, admit, special};
-use crate::admission::Operation;
-use crate::kinds::decode;
+use super::{Call, admit, special};
+use crate::object::{Page, Stored};
 use crate::object::{encode, meta};
 use crate::request::query::{ListOptions, Query, WriteOptions, check_dry_run};
-use crate::status::{ApiError, ResourceName};
+use polity_kinds::decode;
+use polity_kinds::status::{ApiError, ResourceName};
+use polity_webhooks::Operation;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";

@@ -5,23 +5,15 @@ use std::time::Duration;
 use http::StatusCode;
 use polity_store::{HistoryError, Revision};
 
+use super::Call;
 use super::select::Selection;
 use super::token::Token;
-use super::{Call, Snapshot, Stored};
+use crate::object::{Page, Snapshot, Stored};
 use crate::request::query::{ListOptions, VersionMatch};
-use crate::status::{ApiError, Cause, Details};
+use polity_kinds::status::{ApiError, Cause, Details};
 
 /// L7: how long a list waits for a version that is not there yet.
 const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
-
-/// One page of a list.
-#[derive(Debug)]
-pub struct Page {
-    pub items: Vec<Stored>,
-    pub revision: Revision,
-    pub continue_token: Option<String>,
-    pub remaining: Option<u64>,
-}
 
 impl Call<'_> {
     /// Lists the collection this call names.

@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::prepare::{BodyKind, invalid_patch};
 use super::update::Updated;
 use super::{Call, special};
-use crate::kinds::decode;
 use crate::object::meta;
 use crate::request::body;
 use crate::request::query::WriteOptions;
-use crate::status::{ApiError, Cause, Details};
+use polity_kinds::decode;
+use polity_kinds::status::{ApiError, Cause, Details};
 
 /// What kind of patch a body is, from its media type (P1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::{Call, special};
 use crate::custom;
-use crate::kinds::{GenerationRule, Subresource, create, decode, defaults, normalise, validation};
 use crate::object::meta;
 use crate::request::body::Decoded;
 use crate::request::query::{FieldValidation, WriteOptions};
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
+use polity_kinds::{GenerationRule, Subresource, create, decode, defaults, normalise, validation};
 
 /// Which error a finding about unknown and duplicate fields becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,25 +9,8 @@ use super::{Call, Written};
 use crate::object::meta;
 use crate::request::body::{self, Decoded};
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
-
-/// Where a kind keeps its replicas.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScalePaths {
-    pub spec_replicas: Vec<String>,
-    pub status_replicas: Vec<String>,
-    pub selector: SelectorSource,
-}
-
-/// Where a kind keeps the selector of its Pods.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SelectorSource {
-    None,
-    /// A text at this path (custom resources).
-    Text(Vec<String>),
-    /// `.spec.selector` (built-ins).
-    Spec,
-}
+use polity_kinds::scale::{ScalePaths, SelectorSource};
+use polity_kinds::status::ApiError;
 
 fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, name| value.get(name))

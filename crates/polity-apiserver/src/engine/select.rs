@@ -6,24 +6,24 @@ use std::sync::Arc;
 use polity_core::selector::{FieldSelector, LabelSelector};
 use serde_json::Value;
 
-use super::Stored;
-use crate::kinds::ResourceDef;
+use crate::object::Stored;
 use crate::request::query::ListOptions;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::status::ApiError;
 
 /// A parsed pair of selectors.
 #[derive(Debug, Clone)]
 pub struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
-    def: Arc<ResourceDef>,
+    def: Arc<ServedResource>,
     /// Whether a field of the kind's own is selected, so that objects must be parsed.
     own_fields: bool,
 }
 
 impl Selection {
     /// Parses the selectors of a request; 400 when they are malformed or name an unknown field.
-    pub fn parse(def: &Arc<ResourceDef>, options: &ListOptions) -> Result<Self, ApiError> {
+    pub fn parse(def: &Arc<ServedResource>, options: &ListOptions) -> Result<Self, ApiError> {
         let labels: LabelSelector = options
             .label_selector
             .parse()
@@ -83,7 +83,7 @@ impl Selection {
     }
 }
 
-fn unsupported(def: &ResourceDef, field: &str) -> ApiError {
+fn unsupported(def: &ServedResource, field: &str) -> ApiError {
     if def.is_custom() {
         return ApiError::bad_request(format!("field label not supported: {field}"));
     }

@@ -9,28 +9,28 @@ use polity_core::field::FieldError;
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::admission::webhooks;
-use crate::auth::Authorizer;
-use crate::auth::rbac::{RoleWrite, confirm_no_escalation};
 use crate::custom;
-use crate::kinds::ResourceDef;
 use crate::object::meta;
-use crate::status::{ApiError, Cause, ResourceName};
+use crate::served::ServedResource;
+use polity_auth::Authorizer;
+use polity_auth::rbac::{RoleWrite, confirm_no_escalation};
+use polity_kinds::status::{ApiError, Cause, ResourceName};
+use polity_webhooks::configurations;
 
 const NAMESPACES: ResourceName<'static> = ResourceName {
     group: "",
     plural: "namespaces",
 };
 
-fn is(def: &ResourceDef, group: &str, kind: &str) -> bool {
+fn is(def: &ServedResource, group: &str, kind: &str) -> bool {
     def.gvk.group == group && def.gvk.kind == kind
 }
 
-fn is_namespace(def: &ResourceDef) -> bool {
+fn is_namespace(def: &ServedResource) -> bool {
     is(def, "", "Namespace")
 }
 
-fn is_crd(def: &ResourceDef) -> bool {
+fn is_crd(def: &ServedResource) -> bool {
     is(def, "apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
@@ -85,7 +85,7 @@ pub fn complete_changed(call: &Call<'_>, live: &Value, object: &mut Value) -> Re
 }
 
 /// NS7: only `/finalize` changes a namespace's `spec.finalizers`.
-pub fn keep_spec_finalizers(def: &ResourceDef, live: &Value, object: &mut Value) {
+pub fn keep_spec_finalizers(def: &ServedResource, live: &Value, object: &mut Value) {
     if is_namespace(def) {
         match live.pointer("/spec/finalizers") {
             Some(finalizers) => object["spec"]["finalizers"] = finalizers.clone(),
@@ -107,7 +107,7 @@ pub fn validate(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Vec<Fi
         (
             "admissionregistration.k8s.io",
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
-        ) => webhooks::validate_match_conditions(object),
+        ) => configurations::validate_match_conditions(object),
         _ => Vec::new(),
     }
 }
@@ -160,7 +160,7 @@ pub fn may_delete(call: &Call<'_>) -> Result<(), ApiError> {
 }
 
 /// G6: only Pods that run somewhere have time to say goodbye.
-pub fn grace_seconds(def: &ResourceDef, live: &Value, asked: Option<i64>) -> i64 {
+pub fn grace_seconds(def: &ServedResource, live: &Value, asked: Option<i64>) -> i64 {
     if !is(def, "", "Pod") {
         return 0;
     }
@@ -185,24 +185,24 @@ pub fn grace_seconds(def: &ResourceDef, live: &Value, asked: Option<i64>) -> i64
 }
 
 /// Whether something besides `metadata.finalizers` keeps the object from going.
-pub fn holds_deletion(def: &ResourceDef, live: &Value) -> bool {
+pub fn holds_deletion(def: &ServedResource, live: &Value) -> bool {
     (is_namespace(def) && !meta::strings(live.pointer("/spec/finalizers")).is_empty())
         // Its finalizer comes with the deletion.
         || (is_crd(def) && !meta::is_deleting(live))
 }
 
 /// Whether deletion is a matter of time for this kind; for the others the grace is not shown.
-pub fn shows_grace(def: &ResourceDef) -> bool {
+pub fn shows_grace(def: &ServedResource) -> bool {
     !is_namespace(def) && !is_crd(def)
 }
 
 /// Whether even an object that goes at once is shown as one that is being deleted.
-pub fn says_goodbye(def: &ResourceDef) -> bool {
+pub fn says_goodbye(def: &ServedResource) -> bool {
     is(def, "", "Pod")
 }
 
 /// What a kind shows when its deletion begins.
-pub fn deletion_begins(def: &ResourceDef, object: &mut Value, now: Timestamp) {
+pub fn deletion_begins(def: &ServedResource, object: &mut Value, now: Timestamp) {
     if is_namespace(def) {
         object["status"]["phase"] = json!("Terminating");
     }
@@ -212,7 +212,7 @@ pub fn deletion_begins(def: &ResourceDef, object: &mut Value, now: Timestamp) {
 }
 
 /// Whether an object that is being deleted has nothing left to wait for.
-pub fn deletion_is_finished(def: &ResourceDef, object: &Value) -> bool {
+pub fn deletion_is_finished(def: &ServedResource, object: &Value) -> bool {
     let grace = meta::of(object)
         .get("deletionGracePeriodSeconds")
         .and_then(Value::as_i64)

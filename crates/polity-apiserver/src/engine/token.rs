@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 
 /// The last object of the page before, and the snapshot the listing began with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,13 +6,14 @@ use polity_store::{Change, CommitError, Expect, Write};
 use serde_json::{Value, json};
 
 use super::create::commit_failed;
-use super::{Call, Stored, Written, admit, special};
-use crate::admission::Operation;
-use crate::kinds::Subresource;
+use super::{Call, Written, admit, special};
+use crate::object::Stored;
 use crate::object::{encode, meta};
 use crate::request::body::Decoded;
 use crate::request::query::WriteOptions;
-use crate::status::ApiError;
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
+use polity_webhooks::Operation;
 
 /// How often a write without a version of its own starts again after losing a race.
 const RACE_ATTEMPTS: usize = 50;

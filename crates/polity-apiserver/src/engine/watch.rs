@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use polity_store::{Event, HistoryError, Revision, Watch, WatchEnd};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::Call;
 use super::select::Selection;
-use super::{Call, Stored};
-use crate::kinds::ResourceDef;
+use crate::object::Stored;
 use crate::object::index::ObjectIndex;
 use crate::object::meta;
-use crate::render::Renderer;
+use crate::render::{self, Renderer};
 use crate::request::query::ListOptions;
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_kinds::status::ApiError;
 
 /// W7: how often a quiet stream says how far it has come.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
@@ -27,7 +28,7 @@ const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// A running watch; [`Self::next`] yields its lines.
 pub struct Stream {
-    def: Arc<ResourceDef>,
+    def: Arc<ServedResource>,
     namespace: String,
     selection: Selection,
     renderer: Renderer,
@@ -215,7 +216,8 @@ impl Stream {
     }
 
     fn push_error(&mut self, error: &ApiError) {
-        self.ready.push_back(line("ERROR", &error.to_value()));
+        self.ready
+            .push_back(render::line("ERROR", &error.to_value()));
         self.source = Source::Ended;
     }
 }
@@ -224,12 +226,4 @@ enum Turn {
     End,
     Event(Arc<Event<ObjectIndex>>),
     Bookmark(Revision),
-}
-
-/// One line of a watch.
-pub fn line(kind: &str, object: &Value) -> Bytes {
-    let mut out = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
-    serde_json::to_writer(&mut out, object).expect("a JSON value serialises into memory");
-    out.extend_from_slice(b"}\n");
-    out.into()
 }

@@ -5,13 +5,7 @@ use http::{Response, StatusCode};
 
 use super::Incoming;
 use super::respond;
-
-/// One named check and whether it passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Check {
-    pub name: &'static str,
-    pub passes: bool,
-}
+use crate::cluster::Check;
 
 /// Answers a health path; `None` when it is not one.
 pub fn answer(incoming: &Incoming, path: &str, checks: &[Check]) -> Option<Response<Body>> {

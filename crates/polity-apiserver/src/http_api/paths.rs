@@ -16,8 +16,8 @@ use crate::cluster::Cluster;
 use crate::metrics::RequestMetrics;
 use crate::openapi;
 use crate::request::accept;
-use crate::status::ApiError;
 use crate::{discovery, version};
+use polity_kinds::status::ApiError;
 
 /// Answers a path outside the resources.
 pub fn answer(

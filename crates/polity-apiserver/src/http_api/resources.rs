@@ -13,19 +13,20 @@ use polity_store::Revision;
 use serde_json::{Value, json};
 
 use super::{Incoming, respond, subresources};
-use crate::auth::{Authorizer, UserInfo, reviews};
 use crate::cluster::Cluster;
 use crate::engine::delete::{DeleteOptions, Deleted};
 use crate::engine::patch::PatchKind;
 use crate::engine::{Call, Warnings, Written};
 use crate::heavy::{self, LARGE_BYTES};
-use crate::kinds::{ResourceDef, Subresource};
 use crate::render::Renderer;
 use crate::request::accept;
 use crate::request::body;
 use crate::request::path::ResourceRequest;
 use crate::request::query::{ListOptions, WriteOptions, not_a_version};
-use crate::status::ApiError;
+use crate::served::ServedResource;
+use polity_auth::{Authorizer, UserInfo, reviews};
+use polity_kinds::Subresource;
+use polity_kinds::status::ApiError;
 
 /// Everything a handler of a resource request needs.
 pub struct Context<'a> {
@@ -107,7 +108,7 @@ pub async fn answer(
 struct NoSuchPath;
 
 fn subresource(
-    def: &ResourceDef,
+    def: &ServedResource,
     request: &ResourceRequest,
 ) -> Result<Option<Subresource>, NoSuchPath> {
     if !request.rest.is_empty() {
@@ -123,7 +124,7 @@ fn subresource(
         .ok_or(NoSuchPath)
 }
 
-fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
+fn is_across_namespaces(def: &ServedResource, request: &ResourceRequest) -> bool {
     def.is_namespaced()
         && request.namespace.is_empty()
         && matches!(
@@ -132,7 +133,7 @@ fn is_across_namespaces(def: &ResourceDef, request: &ResourceRequest) -> bool {
         )
 }
 
-fn is_namespace_object(def: &ResourceDef, request: &ResourceRequest) -> bool {
+fn is_namespace_object(def: &ServedResource, request: &ResourceRequest) -> bool {
     def.gvk.group.is_empty() && def.plural == "namespaces" && request.namespace == request.name
 }
 
@@ -250,16 +251,16 @@ impl Context<'_> {
         Ok(response)
     }
 
-    async fn decoded(incoming: &mut Incoming) -> Result<body::Decoded, ApiError> {
-        let media = body::media_type(&incoming.parts.headers);
-        let bytes = body::read(std::mem::take(&mut incoming.body)).await?;
+    pub async fn decoded(&mut self) -> Result<body::Decoded, ApiError> {
+        let media = body::media_type(&self.incoming.parts.headers);
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         body::decode(media.as_deref(), &bytes)
     }
 
     async fn create(mut self) -> Result<Response<Body>, ApiError> {
         let (renderer, pretty) = self.renderer()?;
         let options = WriteOptions::from_query(&self.incoming.query, "CreateOptions")?;
-        let decoded = Self::decoded(&mut self.incoming).await?;
+        let decoded = self.decoded().await?;
         let written = self.call.create(decoded, &options).await?;
         Ok(respond::json(
             StatusCode::CREATED,
@@ -271,7 +272,7 @@ impl Context<'_> {
     async fn update(mut self) -> Result<Response<Body>, ApiError> {
         let (renderer, pretty) = self.renderer()?;
         let options = WriteOptions::from_query(&self.incoming.query, "UpdateOptions")?;
-        let decoded = Self::decoded(&mut self.incoming).await?;
+        let decoded = self.decoded().await?;
         let (written, created) = self.call.update(decoded, &options).await?;
         let code = if created {
             StatusCode::CREATED
@@ -286,7 +287,7 @@ impl Context<'_> {
         let media = body::media_type(&self.incoming.parts.headers);
         let kind = PatchKind::of(media.as_deref(), self.call.def.is_custom())?;
         let options = WriteOptions::from_query(&self.incoming.query, "PatchOptions")?;
-        let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         let (written, created) = self.call.patch(kind, &bytes, &options).await?;
         let code = if created {
             StatusCode::CREATED
@@ -298,7 +299,7 @@ impl Context<'_> {
 
     async fn delete_options(&mut self) -> Result<DeleteOptions, ApiError> {
         let media = body::media_type(&self.incoming.parts.headers);
-        let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         let body = if bytes.is_empty() {
             None
         } else {
@@ -340,7 +341,7 @@ impl Context<'_> {
         let pretty = respond::wants_pretty(&self.incoming);
         accept::choose(self.incoming.header(ACCEPT))?;
         WriteOptions::from_query(&self.incoming.query, "CreateOptions")?;
-        let mut decoded = Self::decoded(&mut self.incoming).await?;
+        let mut decoded = self.decoded().await?;
         self.call.settle_identity(&mut decoded.value)?;
         let cluster = self.call.cluster;
         let roles = cluster.roles();

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::Incoming;
 use crate::engine::Warnings;
-use crate::kinds::builtin::builtin_resources;
-use crate::status::ApiError;
+use polity_kinds::builtin::builtin_resources;
+use polity_kinds::status::ApiError;
 
 /// F6: texts are cut to this once there are many, and the rest is left out.
 const WARNING_CUT: usize = 256;

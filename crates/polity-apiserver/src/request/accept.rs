@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 
 /// One clause of an Accept header, in order of preference.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use polity_core::field::{FieldError, FieldPath};
 use serde_json::{Map, Value, json};
 
 use super::path::pairs;
-use crate::status::ApiError;
+use polity_kinds::status::ApiError;
 
 /// The parameters of a request; the first value of a repeated one counts.
 #[derive(Debug, Clone, Default)]

@@ -6,6 +6,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod bodies;
 mod concurrency;
 mod definitions;
 mod events;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::families::only_attached;
 use super::source::{SourceArgs, Wanted};
 use crate::exit::Exit;
-use crate::manifests::Manifests;
+use crate::manifests::load_with_warnings;
 use crate::output::{OutputArgs, Paint};
 
 /// Find attached policies that do not act, and references that lead nowhere
@@ -59,8 +59,7 @@ impl AnalyzeArgs {
                 ..Analysis::default()
             }
         } else {
-            let manifests = Manifests::load(&files)?;
-            manifests.tell_problems();
+            let manifests = load_with_warnings(&files)?;
             let mut applied: Vec<serde_json::Value> = manifests
                 .documents
                 .into_iter()

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::impact::keep_identity;
 use super::source::{Loaded, SourceArgs, Wanted};
-use crate::manifests::Manifests;
+use polity_source::Manifests;
 
 #[derive(Debug, Parser)]
 struct Flags {
@@ -87,7 +87,7 @@ fn samples() -> Option<Vec<Value>> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/samples/attachment");
     let crds = module.join("config/crd/standard");
     let files = ["kinds.yaml", "shop.yaml", "policies.yaml"].map(|file| samples.join(file));
-    let manifests = Manifests::load(&[&[crds], &files[..]].concat()).unwrap();
+    let manifests = Manifests::load([&[crds], &files[..]].concat()).unwrap();
     let objects = manifests.documents.into_iter();
     let objects = objects.map(|document| document.object);
     // The folder holds an admission policy too, which is of no concern here.

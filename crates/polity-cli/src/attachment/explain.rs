@@ -15,7 +15,7 @@ use super::impact::keep_identity;
 use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use crate::exit::{Exit, Hinted};
-use crate::manifests::Manifests;
+use crate::manifests::load_with_warnings;
 use crate::output::Paint;
 pub(super) use table::{Columns, table};
 
@@ -201,8 +201,7 @@ fn apply(
     file: PathBuf,
     namespace: &str,
 ) -> anyhow::Result<Vec<(ObjectRef, bool)>> {
-    let manifests = Manifests::load(&[file])?;
-    manifests.tell_problems();
+    let manifests = load_with_warnings(&[file])?;
     let documents = manifests.documents.into_iter();
     let mut objects: Vec<serde_json::Value> = documents.map(|document| document.object).collect();
     put_in_namespace(&mut objects, namespace);

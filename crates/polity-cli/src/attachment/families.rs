@@ -126,7 +126,7 @@ pub(super) fn resource_of(graph: &Graph, group: &str, kind: &str) -> Option<Stri
         is_defined.then(|| spec["names"]["plural"].as_str())?
     });
     defined.map(str::to_owned).or_else(|| {
-        let mut known = polity_core::kinds::known();
+        let mut known = polity_kinds::known();
         let known = known.find(|known| known.gvk.group == group && known.gvk.kind == kind);
         known.map(|known| known.plural)
     })

@@ -11,7 +11,7 @@ use super::names::Names;
 use super::source::{SourceArgs, Wanted};
 use super::text::{row, short};
 use crate::exit::{Exit, Hinted};
-use crate::manifests::Manifests;
+use crate::manifests::load_with_warnings;
 use crate::output::{OutputArgs, columns};
 
 /// The most objects that are listed without --list.
@@ -87,8 +87,7 @@ impl ImpactArgs {
         let before = Graph::of(loaded.objects.clone());
         let mut applied: Vec<serde_json::Value> = Vec::new();
         if !files.is_empty() {
-            let manifests = Manifests::load(&files)?;
-            manifests.tell_problems();
+            let manifests = load_with_warnings(&files)?;
             applied = manifests
                 .documents
                 .into_iter()

@@ -9,8 +9,8 @@ use super::get::Listing;
 use super::names::Names;
 use super::{affects, analyze, describe, effective, explain, impact};
 use crate::exit::Exit;
-use crate::manifests::Manifests;
 use crate::output::Paint;
+use polity_source::Manifests;
 
 fn samples() -> Vec<Value> {
     let texts = [

@@ -5,15 +5,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
-use crate::manifests::in_words;
 use crate::output::Paint;
+use polity_source::manifests::describe_yaml_error;
 
 /// Reads the expected status.
 pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("reading the desired status {}", path.display()))?;
     let status: Value = serde_saphyr::from_str(&text).map_err(|error| {
-        let (line, words) = in_words(&error);
+        let (line, words) = describe_yaml_error(&error);
         anyhow::anyhow!(
             "the desired status {}:{line}: not YAML: {words}",
             path.display()

@@ -8,9 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use polity_core::{GroupVersion, yaml_out};
 use polity_runtime::args::ClientArgs;
 use polity_runtime::client::describe;
+use polity_source::cluster::NAMESPACE_SCOPE;
 use serde_json::{Value, json};
 
-use super::kinds::NAMESPACE_SCOPE;
 use crate::connect;
 
 /// Print the kinds of a cluster, as --mappings-file reads them

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::manifests::Manifests;
+use crate::manifests;
+use polity_source::Manifests;
 
 /// Reads files, the first level of directories, and standard input: where it is named, or where nothing is and
 /// something is piped in. A document that cannot be read ends it, since what is missing would change the answer.
@@ -28,7 +29,7 @@ pub(super) fn load(inputs: &[PathBuf]) -> anyhow::Result<Manifests> {
     }
     let mut seen = std::collections::BTreeSet::new();
     files.retain(|file| seen.insert(file.clone()));
-    let manifests = Manifests::load(&files).context("unable to read input resources")?;
+    let manifests = manifests::load(&files).context("unable to read input resources")?;
     if !manifests.problems.is_empty() {
         let problems: Vec<String> = manifests.problems.iter().map(ToString::to_string).collect();
         anyhow::bail!(

@@ -9,7 +9,7 @@ use polity_core::FieldPath;
 use serde_json::{Value, json};
 
 use crate::exit::Hinted;
-use crate::manifests::{Document, Manifests};
+use polity_source::{Document, Manifests};
 
 const GROUP_VERSION: &str = "policy.open-cluster-management.io/v1";
 /// How often a policy is evaluated in a dry run: it never comes to that, but messages depend on it.
@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reads the policies of a file; there is at least one.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<ConfigurationPolicy>> {
-    let manifests = Manifests::load(&[path.to_owned()])?;
+    let manifests = Manifests::load([path])?;
     if let Some(problem) = manifests.problems.first() {
         anyhow::bail!("unable to read input policy: {problem}");
     }

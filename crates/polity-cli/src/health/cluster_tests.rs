@@ -253,7 +253,8 @@ async fn a_policy_that_moves_while_it_is_read_is_not_a_problem() {
         });
         held.struck().await;
         let status = json!({"status": {"servingGeneration": generation}});
-        let moved = policies.patch_status("a", &params, &Patch::Merge(status));
+        let status = Patch::Merge(status);
+        let moved = policies.patch_status("a", &params, &status);
         moved.await.unwrap();
         let called = format!("/validate/clusterwide-a/{generation}");
         let path_of_webhook = "/webhooks/0/clientConfig/service/path";

@@ -421,15 +421,10 @@ impl Workloads {
 /// The uids of policies that are not the same in two readings.
 fn changed(before: &[Policy], after: &[Policy]) -> BTreeSet<String> {
     fn versions(policies: &[Policy]) -> BTreeSet<(&str, Option<&str>)> {
-        let version = |policy| {
-            let Policy {
-                uid,
-                resource_version,
-                ..
-            } = policy;
-            (uid.as_str(), resource_version.as_deref())
-        };
-        policies.iter().map(version).collect()
+        policies
+            .iter()
+            .map(|policy| (policy.uid.as_str(), policy.resource_version.as_deref()))
+            .collect()
     }
     let (before, after) = (versions(before), versions(after));
     let differing = before.symmetric_difference(&after);

@@ -6,10 +6,10 @@ use polity_core::cluster::names::{UNAVAILABLE, UNREACHABLE};
 use polity_core::governance::PlacementKind;
 use polity_core::placement::{Placement, ToleratedValue};
 use polity_rollout::placement::ClusterExpressions as _;
+use polity_source::CelPredicates;
 
 use super::rules::{EXPRESSION, Lint, MISCONFIGURED, OFFLINE};
 use crate::findings::Finding;
-use crate::placement::Expressions;
 
 impl Lint<'_> {
     pub(super) fn offline(&self, placement: &Placement) -> Option<Finding> {
@@ -64,7 +64,7 @@ impl Lint<'_> {
     }
 
     pub(super) fn expressions(&self, placement: &Placement) -> Vec<Finding> {
-        let language = Expressions::default();
+        let language = CelPredicates::default();
         let mut findings = Vec::new();
         let predicates = placement.rules.iter().flat_map(|rules| &rules.predicates);
         for (index, predicate) in predicates.enumerate() {

@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use super::cycles::{Graph, cycles};
 use crate::findings::{Finding, Rule};
-use crate::governance::Governance;
-use crate::manifests::Manifests;
+use polity_source::{HubManifests, Manifests};
 
 pub(super) const UNDECODABLE: &str = "undecodable";
 const CYCLE: &str = "dependency-cycle";
@@ -57,7 +56,7 @@ pub(super) fn rules() -> Vec<Rule> {
 /// What is looked over.
 pub(super) struct Lint<'a> {
     pub(super) manifests: &'a Manifests,
-    pub(super) governance: &'a Governance<'a>,
+    pub(super) governance: &'a HubManifests<'a>,
 }
 
 impl Lint<'_> {
@@ -219,7 +218,10 @@ impl Lint<'_> {
         ) {
             ("Policy", Some(names::GROUP)) => {
                 let mut keys = self.governance.hub.policies.keys();
-                keys.any(|key| names::replica_name(&key.namespace, &key.name) == dependency.name)
+                keys.any(|key| {
+                    let namespace = key.namespace.as_deref().unwrap_or_default();
+                    names::replica_name(namespace, &key.name) == dependency.name
+                })
             }
             ("PolicySet", Some(names::GROUP)) => false,
             (kind, Some(names::GROUP)) => self

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::rules::REFUSED;
 use crate::findings::Finding;
-use crate::manifests::{Document, Manifests, Problem};
+use polity_source::{Document, Manifests, Problem};
 
 /// What the definitions of the kinds say about documents of governance, but for those with a problem already.
 pub(super) fn refused(manifests: &Manifests, problems: &[Problem]) -> Vec<Finding> {

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::objects::{standing_object, written_objects};
-use crate::manifests::Document;
 use crate::output::{Paint, columns};
+use polity_source::Document;
 
 /// The answer.
 #[derive(Debug, Serialize)]

@@ -7,10 +7,10 @@ use polity_rollout::explain;
 use polity_runtime::clock::Clock;
 
 use super::answer::Answer;
-use super::fleet::FleetFiles;
 use crate::exit::{Exit, Hinted};
-use crate::manifests::{Document, ManifestArgs};
+use crate::manifests::ManifestArgs;
 use crate::output::{OutputArgs, Paint};
+use polity_source::{Document, FleetManifests};
 
 /// Show every cluster with its fate: chosen, with its scores and group, or dropped, and by what
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ impl ExplainArgs {
             ));
         }
         let manifests = manifests.load()?;
-        let files = FleetFiles::read(&manifests);
+        let files = FleetManifests::read(&manifests);
         for problem in &files.problems {
             eprintln!("{} {problem}", Paint::for_stderr().warn("warning:"));
         }
@@ -75,7 +75,7 @@ impl ExplainArgs {
 
 /// The placement that is meant.
 fn find<'a>(
-    files: &'a FleetFiles,
+    files: &'a FleetManifests,
     name: &str,
     namespace: Option<&str>,
 ) -> anyhow::Result<(&'a Document, &'a Placement)> {

@@ -8,7 +8,8 @@ use polity_fetch::LocalStore;
 use serde_json::{Map, Value, json};
 
 use super::reference;
-use crate::manifests::{Document, Manifests};
+use crate::manifests::print_problems;
+use polity_source::{Document, Manifests};
 
 /// The group of the manifests that hold policies.
 const GROUP: &str = "policies.kubewarden.io";
@@ -77,7 +78,7 @@ fn from_text(name: &str, content: &str) -> anyhow::Result<Vec<Subject>> {
     if policies.is_empty() {
         return from_policies_yml(name, content);
     }
-    manifests.tell_problems();
+    print_problems(&manifests);
     policies
         .into_iter()
         .map(|document| {

@@ -9,7 +9,7 @@ use polity_report::read::{is_report, read_report};
 use serde_json::Value;
 
 use super::rows::{Row, rows_of};
-use crate::manifests::{Manifests, Origin};
+use polity_source::{Manifests, Origin};
 
 /// How many reports are asked for at a time.
 const PAGE: u32 = 500;

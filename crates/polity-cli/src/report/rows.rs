@@ -7,7 +7,7 @@ use polity_report::public::PublicReport;
 use polity_report::{Outcome, PublicEntry, ResourceRef, Severity, Summary};
 use serde::{Serialize, Serializer};
 
-use crate::manifests::Origin;
+use polity_source::Origin;
 
 /// One result about one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::gather::from_files;
 use super::rows::{Dimension, Filter, View};
 use super::{csv, html, sarif, table};
-use crate::manifests::Manifests;
 use crate::output::Paint;
+use polity_source::Manifests;
 
 #[derive(Debug, Parser)]
 struct Filtered {
@@ -22,7 +22,7 @@ const BY: [Dimension; 3] = [Dimension::Namespace, Dimension::Policy, Dimension::
 
 fn samples() -> Manifests {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/reports");
-    Manifests::load(&[folder]).unwrap()
+    Manifests::load([folder]).unwrap()
 }
 
 fn view_of(manifests: &Manifests, flags: &str, by: &[Dimension]) -> View {

@@ -9,7 +9,7 @@ use super::gather::{Gathered, from_cluster, from_files};
 use super::rows::{Dimension, Filter, View};
 use super::{csv, html, sarif, table};
 use crate::exit::Exit;
-use crate::manifests::{ManifestArgs, Manifests};
+use crate::manifests::{self, ManifestArgs};
 use crate::output::Paint;
 
 /// Show what policies say: reports of both API groups as one table
@@ -92,7 +92,7 @@ impl ViewArgs {
             client,
         } = self;
         let gathered = if manifests.given() {
-            from_files(&Manifests::load(&manifests.manifests)?)
+            from_files(&manifests::load(&manifests.manifests)?)
         } else {
             let client = crate::connect(&client).await?;
             from_cluster(&client, &filter.namespaces).await?

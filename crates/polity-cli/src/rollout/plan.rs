@@ -7,10 +7,10 @@ use polity_govern::mark::{Mark, Stage};
 use polity_govern::place::Decisions;
 use polity_govern::plan::{Severity, Turn, Write};
 use polity_runtime::clock::Clock;
+use polity_source::HubManifests;
 use serde::Serialize;
 
 use crate::exit::{Exit, Hinted};
-use crate::governance::Governance;
 use crate::manifests::ManifestArgs;
 use crate::output::{OutputArgs, Paint, columns};
 
@@ -98,7 +98,7 @@ impl PlanArgs {
         }
         let now = at.unwrap_or_else(|| whole_seconds(Clock::system().now()));
         let manifests = manifests.load()?;
-        let mut governance = Governance::of(&manifests);
+        let mut governance = HubManifests::read(&manifests);
         for problem in &governance.problems {
             eprintln!("{} {problem}", Paint::for_stderr().warn("warning:"));
         }
@@ -116,7 +116,7 @@ fn whole_seconds(now: Timestamp) -> Timestamp {
 }
 
 fn answer(
-    governance: &mut Governance,
+    governance: &mut HubManifests,
     name: &str,
     namespace: Option<&str>,
     now: Timestamp,
@@ -140,7 +140,7 @@ fn answer(
         several => {
             let hint = several
                 .iter()
-                .map(|key| format!("-n {}", key.namespace))
+                .filter_map(|key| Some(format!("-n {}", key.namespace.as_ref()?)))
                 .collect::<Vec<_>>()
                 .join(" or ");
             return Err(
@@ -210,7 +210,7 @@ fn answer(
 }
 
 /// Why a policy goes nowhere.
-fn nowhere(governance: &Governance<'_>) -> &'static str {
+fn nowhere(governance: &HubManifests<'_>) -> &'static str {
     let nobody = |decisions: &Decisions| decisions.groups.n_clusters() == 0;
     let decided = &governance.hub.decisions;
     if decided.is_empty() {

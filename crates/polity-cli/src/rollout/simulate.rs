@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::timeline;
 use crate::exit::{Exit, Hinted};
-use crate::governance::Lowering;
-use crate::manifests::{Manifests, in_words};
 use crate::output::{OutputArgs, Paint};
+use polity_source::manifests::describe_yaml_error;
+use polity_source::{HubLowering, Manifests};
 
 /// The largest scenario that is read; one is written by hand.
 const MAX_BYTES: u64 = 10 * 1024 * 1024;
@@ -59,11 +59,11 @@ pub(super) fn play(path: &Path) -> anyhow::Result<Timeline> {
     }
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let scenario: Scenario = serde_saphyr::from_str(&text).map_err(|error| {
-        let (line, words) = in_words(&error);
+        let (line, words) = describe_yaml_error(&error);
         anyhow::anyhow!("{}:{line}: {words}", path.display())
     })?;
     let objects = objects(&scenario, path.parent().unwrap_or(Path::new(".")))?;
-    run(&scenario, &objects, &Lowering::default()).with_context(|| path.display().to_string())
+    run(&scenario, &objects, &HubLowering::default()).with_context(|| path.display().to_string())
 }
 
 /// The objects of the manifests; paths are beside the scenario.
@@ -73,7 +73,7 @@ fn objects(scenario: &Scenario, folder: &Path) -> anyhow::Result<Vec<Value>> {
         match manifest {
             Manifest::Object(object) => objects.push(Value::Object(object.clone())),
             Manifest::Path(path) => {
-                let manifests = Manifests::load(&[folder.join(path)])?;
+                let manifests = Manifests::load([folder.join(path)])?;
                 if let Some(problem) = manifests.problems.first() {
                     anyhow::bail!("{problem}");
                 }

@@ -14,9 +14,14 @@ use polity_template::{
 };
 use serde_json::Value;
 
-use super::world::World;
 use crate::exit::{Exit, Hinted};
-use crate::manifests::{Document, Manifests};
+use crate::manifests::load_with_warnings;
+use jiff::Timestamp;
+use polity_runtime::args::ClientArgs;
+use polity_runtime::clock::Clock;
+use polity_source::cluster::{ClusterModel, LiveReader, ObjectCache, TemplateHost};
+use polity_source::{Document, Manifests};
+use tokio::runtime::Handle;
 
 /// Resolve the templates in a policy
 #[derive(Debug, clap::Args)]
@@ -93,11 +98,12 @@ impl ResolveArgs {
             deny_function,
             json,
         } = self;
-        let hub = world(hub_resources, hub_kubeconfig, hub_context).await?;
-        let managed = world(resources, kubeconfig, context).await?;
+        let hub = cluster(&hub_resources, hub_kubeconfig, hub_context).await?;
+        let managed = cluster(&resources, kubeconfig, context).await?;
         let resolution = Resolution {
             hub,
             managed,
+            now: Clock::system().now(),
             cluster_name,
             object: Context::Managed {
                 namespace: object_namespace,
@@ -113,15 +119,33 @@ impl ResolveArgs {
     }
 }
 
-async fn world(
-    resources: Vec<PathBuf>,
+/// The objects to look up: those of a running cluster, or those of files.
+async fn cluster(
+    resources: &[PathBuf],
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
-) -> anyhow::Result<World> {
-    match kubeconfig {
-        Some(kubeconfig) => World::of_cluster(kubeconfig, context).await,
-        None => World::of_files(&resources),
+) -> anyhow::Result<ClusterModel> {
+    if let Some(kubeconfig) = kubeconfig {
+        return live_cluster(kubeconfig, context).await;
     }
+    let manifests = load_with_warnings(resources)?;
+    Ok(ClusterModel::new(ObjectCache::from_manifests(&manifests)))
+}
+
+async fn live_cluster(
+    kubeconfig: PathBuf,
+    context: Option<String>,
+) -> anyhow::Result<ClusterModel> {
+    let args = ClientArgs {
+        kubeconfig: Some(kubeconfig),
+        context,
+        ..ClientArgs::default()
+    };
+    let client = crate::connect(&args).await?;
+    Ok(ClusterModel::live(LiveReader::new(
+        client,
+        Handle::current(),
+    )))
 }
 
 /// A file and what to call it.
@@ -138,10 +162,11 @@ pub(super) fn read(file: &Path) -> anyhow::Result<(String, String)> {
     Ok((name, text))
 }
 
-/// Both sides, and for whom.
+/// How templates are resolved.
 struct Resolution {
-    hub: World,
-    managed: World,
+    hub: ClusterModel,
+    managed: ClusterModel,
+    now: Timestamp,
     cluster_name: Option<String>,
     object: Context,
     denied_functions: Vec<String>,
@@ -192,7 +217,7 @@ impl Resolution {
     fn raw(&self, text: &str) -> anyhow::Result<Value> {
         let rules = self.rules(Side::Managed);
         let resolver = Resolver {
-            host: &self.managed,
+            host: &TemplateHost::new(&self.managed, self.now),
             rules: &rules,
             limits: Limits::default(),
         };
@@ -251,7 +276,7 @@ impl Resolution {
             },
         };
         let resolver = Resolver {
-            host: &self.hub,
+            host: &TemplateHost::new(&self.hub, self.now),
             rules: &rules,
             limits: Limits::default(),
         };
@@ -275,7 +300,8 @@ impl Resolution {
             namespace: "",
             selector: "",
         };
-        let cluster = self.hub.get(&query, cluster_name)?;
+        let hub = TemplateHost::new(&self.hub, self.now);
+        let cluster = hub.get(&query, cluster_name)?;
         if cluster.is_none() {
             eprintln!("warning: the hub has no ManagedCluster {cluster_name}, so it has no labels");
         }
@@ -299,7 +325,7 @@ impl Resolution {
         }
         let rules = self.rules(Side::Managed);
         let resolver = Resolver {
-            host: &self.managed,
+            host: &TemplateHost::new(&self.managed, self.now),
             rules: &rules,
             limits: Limits::default(),
         };
@@ -325,10 +351,14 @@ mod tests {
     use super::*;
 
     fn resolution(hub: &str, managed: &str, cluster_name: Option<&str>) -> Resolution {
-        let world = |text: &str| World::of_manifests(&Manifests::from_text("objects.yaml", text));
+        let cluster = |text: &str| {
+            let manifests = Manifests::from_text("objects.yaml", text);
+            ClusterModel::new(ObjectCache::from_manifests(&manifests))
+        };
         Resolution {
-            hub: world(hub),
-            managed: world(managed),
+            hub: cluster(hub),
+            managed: cluster(managed),
+            now: Clock::system().now(),
             cluster_name: cluster_name.map(str::to_owned),
             object: Context::default(),
             denied_functions: Vec::new(),
@@ -448,10 +478,11 @@ spec:
         maps.create(&all, &sizes).await.unwrap();
         install_clusters(&hub).await;
 
-        let world = |context: &str| World::of_cluster(kubeconfig.clone(), Some(context.to_owned()));
+        let cluster = |context: &str| live_cluster(kubeconfig.clone(), Some(context.to_owned()));
         let resolution = Resolution {
-            hub: world("polity").await.unwrap(),
-            managed: world("polity-c1").await.unwrap(),
+            hub: cluster("polity").await.unwrap(),
+            managed: cluster("polity-c1").await.unwrap(),
+            now: Clock::system().now(),
             cluster_name: Some("c1".to_owned()),
             object: Context::default(),
             denied_functions: Vec::new(),

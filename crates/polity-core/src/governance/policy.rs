@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::names;
+use crate::ObjectKey;
 use crate::cluster::ClusterName;
+use crate::policy::PolicyKind;
 use crate::rollout_strategy::{RolloutStatus, RolloutStrategy, RolloutStrategyError};
 
 /// A policy: a root, or a copy of one in the namespace of a cluster.
@@ -77,6 +79,13 @@ pub struct PolicyTemplate {
     pub ignore_pending: bool,
 }
 
+impl Policy {
+    /// Its namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::namespaced(&self.namespace, &self.name)
+    }
+}
+
 impl PolicyTemplate {
     pub fn kind(&self) -> &str {
         text(&self.definition, "/kind")
@@ -109,17 +118,9 @@ impl PolicyTemplate {
         self.api_version()
             .split_once('/')
             .is_some_and(|(group, _)| group == names::ADMISSION_GROUP)
-            && ADMISSION_KINDS.contains(&self.kind())
+            && PolicyKind::parse(self.kind()).is_some()
     }
 }
-
-/// The admission kinds that may be templates.
-pub(crate) const ADMISSION_KINDS: [&str; 4] = [
-    "ClusterAdmissionPolicy",
-    "AdmissionPolicy",
-    "ClusterAdmissionPolicyGroup",
-    "AdmissionPolicyGroup",
-];
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value
@@ -143,7 +144,7 @@ impl Dependency {
     pub fn default_api_version(kind: &str) -> &'static str {
         match kind {
             "PolicySet" | "OperatorPolicy" => names::V1BETA1,
-            _ if ADMISSION_KINDS.contains(&kind) => "policies.kubewarden.io/v1",
+            _ if PolicyKind::parse(kind).is_some() => "policies.kubewarden.io/v1",
             _ => names::V1,
         }
     }

@@ -7,15 +7,15 @@ mod scenarios;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use polity_core::ClusterName;
 use polity_core::governance::{Compliance, HistoryEntry, Policy, TemplateStatus, names};
 use polity_core::rollout_strategy::RolloutStatus;
+use polity_core::{ClusterName, ObjectKey};
 use serde_json::{Value, json};
 
 use super::{Plan, Write};
 use crate::fixtures::{self, binding, decisions, policy};
+use crate::hub::Hub;
 use crate::mark::{Mark, Stage};
-use crate::simulate::{Hub, PolicyKey};
 
 /// A hub with the policy `policies/p`, bound to the placement `pl`, and a clock.
 #[derive(Clone)]
@@ -44,18 +44,15 @@ impl Fleet {
             ..Hub::default()
         };
         let root = policy(spec);
-        hub.policies.insert(PolicyKey::of(&root), root);
+        hub.policies.insert(root.key(), root);
         Self {
             hub,
             now: fixtures::START.parse().unwrap(),
         }
     }
 
-    fn key() -> PolicyKey {
-        PolicyKey {
-            namespace: "policies".to_owned(),
-            name: "p".to_owned(),
-        }
+    fn key() -> ObjectKey {
+        ObjectKey::namespaced("policies", "p")
     }
 
     fn edit(&mut self, spec: Value) {
@@ -69,7 +66,7 @@ impl Fleet {
     }
 
     fn look(&self) -> Plan {
-        self.hub.look(&Self::key(), self.now).unwrap()
+        self.hub.plan(&Self::key(), self.now).unwrap()
     }
 
     fn settle(&mut self) -> Plan {

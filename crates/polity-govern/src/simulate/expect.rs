@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use polity_core::ClusterName;
 use polity_core::governance::Compliance;
 use polity_core::rollout_strategy::{GroupKey, RolloutStatus};
+use polity_core::{ClusterName, ObjectKey};
 
 use super::clock;
-use super::hub::PolicyKey;
 use super::run::SimulationError;
 use super::scenario::{Expectation, Never, State};
 use super::timeline::{Broken, ClusterChange, Moment};
@@ -36,7 +35,7 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn change(
         &self,
-        policy: &PolicyKey,
+        policy: &ObjectKey,
         cluster: &ClusterName,
         is_gone: bool,
     ) -> ClusterChange {
@@ -62,7 +61,7 @@ impl Seen {
     }
 }
 
-type Policies = BTreeMap<PolicyKey, Snapshot>;
+type Policies = BTreeMap<ObjectKey, Snapshot>;
 
 /// The expectations of a scenario, and the first that did not hold.
 pub(super) struct Checks<'a> {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use polity_core::ObjectKey;
 use polity_core::cluster::{ManagedCluster, Taint, TaintEffect, names};
 use polity_core::governance::{
     Compliance, HistoryEntry, Policy, PolicySpec, PolicyStatus, TemplateStatus,
 };
 
-use super::hub::PolicyKey;
 use super::scenario::{ClusterScript, Outcome};
 use crate::mark::Mark;
 use crate::report::{Evidence, TemplateReport, compliance, rollout_status};
@@ -25,7 +25,7 @@ pub(super) struct Member {
     before: Outcome,
     pub(super) outcome: Outcome,
     pub(super) is_online: bool,
-    copies: BTreeMap<PolicyKey, Copy>,
+    copies: BTreeMap<ObjectKey, Copy>,
 }
 
 /// What the cluster has of a policy.
@@ -139,7 +139,7 @@ impl Member {
     }
 
     /// Takes over what the hub has for it. What changed is reported on after a while.
-    pub(super) fn sync(&mut self, key: &PolicyKey, replica: Option<&Policy>, now: Timestamp) {
+    pub(super) fn sync(&mut self, key: &ObjectKey, replica: Option<&Policy>, now: Timestamp) {
         let Some(replica) = replica else {
             self.copies.remove(key);
             return;
@@ -183,9 +183,9 @@ impl Member {
     /// Reports that are due, as the status that the hub's replica gets.
     pub(super) fn reports(
         &mut self,
-        replica_of: impl Fn(&PolicyKey) -> Option<Policy>,
+        replica_of: impl Fn(&ObjectKey) -> Option<Policy>,
         now: Timestamp,
-    ) -> Vec<(PolicyKey, PolicyStatus)> {
+    ) -> Vec<(ObjectKey, PolicyStatus)> {
         if !self.is_online {
             return Vec::new();
         }

@@ -3,57 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use polity_core::ClusterName;
-use polity_core::cluster::{AddOnScores, ClusterSet, ClusterSetBinding, ManagedCluster, names};
-use polity_core::governance::{Binding, Policy, PolicySet};
+use polity_core::cluster::{AddOnScores, ClusterSet, ClusterSetBinding, names};
 use polity_core::placement::{Placement, PlacementDecision};
+use polity_core::{ClusterName, ObjectKey};
 use polity_rollout::FleetParts;
-use polity_rollout::placement::{ClusterExpressions, NoExpressions};
 use serde_json::Value;
 
 use super::clock::{self, TimeError};
 use super::expect::{Checks, Seen, Snapshot};
-use super::hub::{Hub, PolicyKey, Restless};
 use super::member::Member;
 use super::scenario::{ClusterScript, Deed, Names, Outcome, Scenario};
 use super::timeline::{ClusterChange, Moment, RootChange, Timeline};
+use crate::hub::{Hub, HubObject, Lower, NotConverging};
 use crate::place::{self, Decisions};
 use crate::plan::{Plan, Severity, Turn};
-
-/// An object of a scenario, lowered.
-#[derive(Debug, Clone)]
-pub enum Document {
-    Policy(Box<Policy>),
-    Binding(Binding),
-    PolicySet(PolicySet),
-    Placement(Box<Placement>),
-    /// Decisions that are taken as they are.
-    Decision(PlacementDecision),
-    /// A PlacementRule with what it decided.
-    PlacementRule(Decisions),
-    Cluster(Box<ManagedCluster>),
-    ClusterSet(ClusterSet),
-    ClusterSetBinding(ClusterSetBinding),
-    Scores(AddOnScores),
-    /// Of no interest to a rollout.
-    Other,
-}
-
-/// Turns objects into values; wire types and expression languages are not the simulator's business.
-pub trait Lower {
-    fn lower(&self, object: &Value) -> Result<Document, String>;
-
-    /// What evaluates the expressions of placements; without it a placement that has any chooses nobody.
-    fn expressions(&self) -> &dyn ClusterExpressions {
-        &NoExpressions
-    }
-}
-
-impl<F: Fn(&Value) -> Result<Document, String>> Lower for F {
-    fn lower(&self, object: &Value) -> Result<Document, String> {
-        self(object)
-    }
-}
 
 /// A scenario that cannot be played.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +46,7 @@ pub enum SimulationError {
         message: String,
     },
     #[error(transparent)]
-    Restless(#[from] Restless),
+    NotConverging(#[from] NotConverging),
     #[error("something happens all the time: stopped after {0} moments")]
     Endless(usize),
 }
@@ -169,13 +132,13 @@ pub fn run(
 }
 
 /// Kind, namespace and name.
-type ObjectKey = (String, String, String);
+type ManifestKey = (String, String, String);
 
 struct World<'a> {
     lower: &'a dyn Lower,
-    objects: BTreeMap<ObjectKey, Value>,
+    objects: BTreeMap<ManifestKey, Value>,
     /// How often an object of this name was created: a policy that comes back is another one.
-    n_created: BTreeMap<ObjectKey, u32>,
+    n_created: BTreeMap<ManifestKey, u32>,
     hub: Hub,
     placements: Vec<Placement>,
     sets: Vec<ClusterSet>,
@@ -184,8 +147,8 @@ struct World<'a> {
     given: Vec<PlacementDecision>,
     rules: Vec<Decisions>,
     members: BTreeMap<ClusterName, Member>,
-    seen: BTreeMap<PolicyKey, Snapshot>,
-    warned: BTreeMap<PolicyKey, BTreeSet<String>>,
+    seen: BTreeMap<ObjectKey, Snapshot>,
+    warned: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// What was told of placements that make no sense.
     misconfigured: BTreeSet<String>,
     wake: BTreeSet<Timestamp>,
@@ -240,32 +203,32 @@ impl<'a> World<'a> {
                     message,
                 })?;
             match lowered {
-                Document::Policy(mut policy) => {
+                HubObject::Policy(mut policy) => {
                     let n_created = self.n_created.get(key).copied().unwrap_or(1);
                     policy.uid = format!("{}/{}#{n_created}", policy.namespace, policy.name);
-                    let key = PolicyKey::of(&policy);
+                    let key = policy.key();
                     if let Some(old) = old.get(&key) {
                         policy.status.clone_from(&old.status);
                     }
                     self.hub.policies.insert(key, *policy);
                 }
-                Document::Binding(binding) => self.hub.bindings.push(binding),
-                Document::PolicySet(set) => self.hub.policy_sets.push(set),
-                Document::Placement(placement) => self.placements.push(*placement),
-                Document::Decision(decision) => self.given.push(decision),
-                Document::PlacementRule(decisions) => self.rules.push(decisions),
-                Document::Cluster(cluster) => {
+                HubObject::Binding(binding) => self.hub.bindings.push(binding),
+                HubObject::PolicySet(set) => self.hub.policy_sets.push(set),
+                HubObject::Placement(placement) => self.placements.push(*placement),
+                HubObject::Decision(decision) => self.given.push(decision),
+                HubObject::PlacementRule(decisions) => self.rules.push(decisions),
+                HubObject::Cluster(cluster) => {
                     self.members
                         .entry(cluster.name.clone())
                         .or_insert_with(|| Member::of(*cluster));
                 }
-                Document::ClusterSet(set) => self.sets.push(set),
-                Document::ClusterSetBinding(binding) => self.set_bindings.push(binding),
-                Document::Scores(scores) => self.scores.push(scores),
-                Document::Other => {}
+                HubObject::ClusterSet(set) => self.sets.push(set),
+                HubObject::ClusterSetBinding(binding) => self.set_bindings.push(binding),
+                HubObject::Scores(scores) => self.scores.push(scores),
+                HubObject::Other => {}
             }
         }
-        let gone: Vec<PolicyKey> = old
+        let gone: Vec<ObjectKey> = old
             .into_keys()
             .filter(|key| !self.hub.policies.contains_key(key))
             .collect();
@@ -360,7 +323,7 @@ impl<'a> World<'a> {
         kind: &str,
         name: &str,
         namespace: Option<&str>,
-    ) -> Result<ObjectKey, SimulationError> {
+    ) -> Result<ManifestKey, SimulationError> {
         let mut keys = self.objects.keys();
         keys.find(|key| {
             key.0 == kind && key.2 == name && namespace.is_none_or(|namespace| key.1 == namespace)
@@ -384,7 +347,7 @@ impl<'a> World<'a> {
                 .warnings
                 .extend(warnings.difference(&self.misconfigured).cloned());
             self.misconfigured = warnings;
-            let keys: Vec<PolicyKey> = self
+            let keys: Vec<ObjectKey> = self
                 .hub
                 .policies
                 .keys()
@@ -406,7 +369,7 @@ impl<'a> World<'a> {
     fn report(&mut self, now: Timestamp) {
         for (name, member) in &mut self.members {
             let hub = &self.hub;
-            let replica_of = |key: &PolicyKey| hub.replica(key, name).cloned();
+            let replica_of = |key: &ObjectKey| hub.replica(key, name).cloned();
             for (key, status) in member.reports(replica_of, now) {
                 if let Some(replica) = self
                     .hub
@@ -421,7 +384,7 @@ impl<'a> World<'a> {
     }
 
     fn sync(&mut self, now: Timestamp) {
-        let keys: BTreeSet<PolicyKey> = self
+        let keys: BTreeSet<ObjectKey> = self
             .hub
             .policies
             .keys()
@@ -505,7 +468,7 @@ impl<'a> World<'a> {
 
     fn plan(
         &mut self,
-        key: &PolicyKey,
+        key: &ObjectKey,
         now: Timestamp,
         moment: &mut Moment,
     ) -> Result<(), SimulationError> {
@@ -538,7 +501,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn snapshot(&self, key: &PolicyKey, plan: &Plan) -> Snapshot {
+    fn snapshot(&self, key: &ObjectKey, plan: &Plan) -> Snapshot {
         let clusters = plan.clusters.iter().map(|(cluster, entry)| {
             let seen = Seen {
                 placement: entry.placement.clone(),
@@ -562,7 +525,7 @@ impl<'a> World<'a> {
     }
 
     /// Notes what is different from before.
-    fn note(&mut self, key: &PolicyKey, snapshot: Snapshot, moment: &mut Moment) {
+    fn note(&mut self, key: &ObjectKey, snapshot: Snapshot, moment: &mut Moment) {
         let before = self.seen.get(key).cloned().unwrap_or_default();
         if (snapshot.rollout_status, snapshot.compliant, snapshot.breach)
             != (before.rollout_status, before.compliant, before.breach)
@@ -602,7 +565,7 @@ impl<'a> World<'a> {
     }
 }
 
-fn key_of(object: &Value) -> ObjectKey {
+fn key_of(object: &Value) -> ManifestKey {
     let text = |pointer: &str| {
         object
             .pointer(pointer)

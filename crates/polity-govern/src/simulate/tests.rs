@@ -9,27 +9,28 @@ use polity_core::placement::Placement;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::hub::HubObject;
 
-fn lower(object: &Value) -> Result<Document, String> {
+fn lower(object: &Value) -> Result<HubObject, String> {
     let text = |error: polity_api::DecodeError| error.to_string();
     match object["kind"].as_str().unwrap_or_default() {
         "Policy" => {
             let wire: v1::Policy = decode(object).map_err(text)?;
-            Ok(Document::Policy(Box::new(Policy::from(&wire))))
+            Ok(HubObject::Policy(Box::new(Policy::from(&wire))))
         }
         "PlacementBinding" => {
             let wire: v1::PlacementBinding = decode(object).map_err(text)?;
-            Ok(Document::Binding(Binding::from(&wire)))
+            Ok(HubObject::Binding(Binding::from(&wire)))
         }
         "PolicySet" => {
             let wire: v1beta1::PolicySet = decode(object).map_err(text)?;
-            Ok(Document::PolicySet(PolicySet::from(&wire)))
+            Ok(HubObject::PolicySet(PolicySet::from(&wire)))
         }
         "Placement" => {
             let wire: cluster::v1beta1::Placement = decode(object).map_err(text)?;
-            Ok(Document::Placement(Box::new(Placement::from(&wire))))
+            Ok(HubObject::Placement(Box::new(Placement::from(&wire))))
         }
-        _ => Ok(Document::Other),
+        _ => Ok(HubObject::Other),
     }
 }
 

@@ -14,7 +14,8 @@ use std::{
 use redb::{BackendError, Database, StorageBackend, backends::FileBackend};
 
 use crate::{
-    Change, CommitError, Expect, HistoryLimits, Key, Options, Payload, Revision, Store, Write,
+    Change, CommitError, Expect, HealthError, HistoryLimits, Key, Options, Payload, Revision,
+    Store, Write,
     engine::{Disk, Engine},
 };
 
@@ -116,6 +117,33 @@ fn open(directory: &Path, faults: &Arc<Faults>) -> Store<()> {
     let disk = Disk::open_with(directory, Box::new(open_database), Arc::default())
         .expect("a working disk");
     Store::start(Engine::Disk(disk), &options).expect("a working disk")
+}
+
+#[tokio::test]
+async fn health_is_that_of_the_last_transaction() {
+    let root = tempfile::tempdir().expect("a directory");
+    let faults = Arc::new(Faults::none(false));
+    let store = open(root.path(), &faults);
+    let put = |name: &str| Write {
+        key: Key::new("b", "ns", name),
+        expect: Expect::Absent,
+        change: Change::Put(Payload::default()),
+    };
+    assert_eq!(store.health(), Ok(()));
+    faults.arm(0, 1);
+    store
+        .commit(put("refused"))
+        .await
+        .expect_err("the disk is full");
+    let health = store.health();
+    assert!(
+        matches!(&health, Err(HealthError::Failing { reason }) if reason.contains("no space left")),
+        "{health:?}"
+    );
+    store.commit(put("kept")).await.expect("there is space");
+    assert_eq!(store.health(), Ok(()));
+    store.clone().close().await;
+    assert_eq!(store.health(), Err(HealthError::Closed));
 }
 
 /// All objects, and all events that are kept, by name and revision.

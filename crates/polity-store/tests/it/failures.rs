@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use polity_store::{CommitError, Expect, Key, OpenError, Options, Revision};
+use polity_store::{CommitError, Expect, HealthError, Key, OpenError, Options, Revision};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{TestStore, env, filled, open, put, ready, set, show, try_open};
@@ -230,6 +230,8 @@ async fn write_until_full(store: &TestStore) -> Revision {
             Err(error) => panic!("{error}"),
         }
         assert_eq!(store.current().revision(), kept);
+        let is_failing = matches!(store.health(), Err(HealthError::Failing { .. }));
+        assert_eq!(is_failing, refused > 0, "{:?}", store.health());
         if refused == 5 {
             assert_eq!(store.current().count("b", None) as u64, kept.0 - 1);
             return kept;
@@ -241,6 +243,7 @@ async fn write_until_full(store: &TestStore) -> Revision {
 async fn check_writable_again(store: TestStore, directory: &str, kept: Revision) {
     let written = set(&store, "b", "after", "there is space").await;
     assert_eq!(written, kept.next());
+    assert_eq!(store.health(), Ok(()));
     let before = show(&store.current(), "b");
     store.close().await;
     let store = open(&Options::directory(directory));

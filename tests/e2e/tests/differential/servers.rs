@@ -12,7 +12,7 @@ use kube::client::{Body, ConfigExt as _};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use peers::Cluster;
-use polity_apiserver::auth::AuthorizationMode;
+use polity_apiserver::AuthorizationMode;
 use polity_apiserver::fleet::{Fleet, FleetOptions};
 use polity_apiserver::kubeconfig;
 use polity_apiserver::metrics::RequestMetrics;

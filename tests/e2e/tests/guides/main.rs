@@ -1,7 +1,7 @@
 //! Executes the README and the guides as they are written, and compares what the commands print.
 //!
 //! A page is a list of [`page::Step`]s, run in one bash with a home of its own. The conventions for pages are in
-//! `docs/contributing.md`.
+//! `CONTRIBUTING.md`.
 
 #![expect(
     clippy::unwrap_used,

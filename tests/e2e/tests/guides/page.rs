@@ -1,6 +1,6 @@
 //! Reads a Markdown page as a list of steps: files to write and commands to run.
 //!
-//! The conventions are in `docs/contributing.md`.
+//! The conventions are in `CONTRIBUTING.md`.
 
 use std::fmt;
 

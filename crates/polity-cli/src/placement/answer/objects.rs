@@ -7,7 +7,7 @@ use polity_core::rollout_strategy::GroupKey;
 use polity_rollout::placement::Explanation;
 use serde_json::{Value, json};
 
-use crate::manifests::Document;
+use polity_source::Document;
 
 /// A decision as it stands.
 pub(super) fn standing_object(decision: &PlacementDecision) -> Value {

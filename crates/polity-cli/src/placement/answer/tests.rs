@@ -4,9 +4,8 @@ use polity_rollout::explain;
 use serde_json::json;
 
 use super::Answer;
-use crate::manifests::Manifests;
 use crate::output::Paint;
-use crate::placement::FleetFiles;
+use polity_source::{FleetManifests, Manifests};
 
 const FLEET: &str = r#"
 apiVersion: cluster.open-cluster-management.io/v1
@@ -79,7 +78,7 @@ status: {decisions: [{clusterName: c1, reason: ""}, {clusterName: c3, reason: ""
 fn answer(text: &str, takes_decisions: bool) -> Answer {
     let manifests = Manifests::from_text("fleet.yaml", text);
     assert_eq!(manifests.problems, []);
-    let files = FleetFiles::read(&manifests);
+    let files = FleetManifests::read(&manifests);
     assert_eq!(files.problems, []);
     let (document, placement) = &files.placements[0];
     let now = "2026-11-15T10:00:00Z".parse().unwrap();
@@ -186,7 +185,7 @@ fn documents_that_do_not_fit_are_told_with_their_place() {
                 apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\n\
                 metadata: {name: a, namespace: team}\nspec: {clusterSet: b}\n";
     let manifests = Manifests::from_text("f", text);
-    let files = FleetFiles::read(&manifests);
+    let files = FleetManifests::read(&manifests);
     let told: Vec<String> = files.problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         told,

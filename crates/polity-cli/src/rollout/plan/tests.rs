@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::manifests::Manifests;
+use polity_source::Manifests;
 
 const CLUSTERS: &str = "
 apiVersion: cluster.open-cluster-management.io/v1
@@ -29,8 +29,8 @@ fn manifests(more: &str) -> Manifests {
     Manifests::from_text("all.yaml", &format!("{text}---{CLUSTERS}{more}"))
 }
 
-fn governance(manifests: &Manifests) -> Governance<'_> {
-    let mut governance = Governance::of(manifests);
+fn governance(manifests: &Manifests) -> HubManifests<'_> {
+    let mut governance = HubManifests::read(manifests);
     assert_eq!(governance.problems, []);
     governance.decide(at());
     governance
