@@ -172,7 +172,7 @@ impl Cluster {
         self.roles.load_full()
     }
 
-    /// Where Pod logs come from, once a runtime plugged itself in (B10).
+    /// Where Pod logs come from, once a runtime plugged itself in.
     pub fn log_source(&self) -> Option<&Arc<dyn LogSource>> {
         self.logs.get()
     }
@@ -211,7 +211,7 @@ impl Cluster {
         }
     }
 
-    /// H3: from now on `/readyz` says so.
+    /// Marks the cluster as ready, which `/readyz` reports.
     pub fn mark_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
@@ -306,7 +306,7 @@ impl Cluster {
         )
     }
 
-    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too (AD19, D8).
+    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too.
     pub async fn commit(&self, write: Write) -> Result<Stored, CommitFailure> {
         let deleted = matches!(write.change, Change::Delete(_));
         let bucket = write.key.bucket.clone();
@@ -344,7 +344,7 @@ impl Cluster {
         self.roles.store(Arc::new(Roles::from_objects(&objects)));
     }
 
-    /// One role or binding changed; what counts is what the store says now.
+    /// Reads one changed role or binding from the store again.
     fn refresh_role(&self, changed: &Stored) {
         let snapshot = self.store.current();
         let (object, present) = snapshot
@@ -371,7 +371,7 @@ impl Cluster {
         self.webhooks.store(Arc::new(known.refreshed(&objects)));
     }
 
-    /// C4: accepts names and establishes definitions, serving each before anyone can see that it is established.
+    /// Accepts names and establishes definitions, serving each before anyone can see that it is established.
     async fn settle_definitions(&self) -> Result<(), CommitFailure> {
         loop {
             let (snapshot, mut definitions) = self.definitions();
@@ -402,7 +402,7 @@ impl Cluster {
             };
             match self.store.commit(write).await {
                 Ok(stored) => self.signals.committed(self, &stored, false),
-                // Somebody else changed it: look again.
+                // Another writer changed it: read again and retry.
                 Err(CommitError::Changed { .. } | CommitError::Missing { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -473,7 +473,7 @@ impl Cluster {
                 Err(error) => warn!(
                     cluster = self.name,
                     error = &error as &dyn std::error::Error,
-                    "definition left out"
+                    "definition cannot be served"
                 ),
             }
         }

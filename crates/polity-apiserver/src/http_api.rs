@@ -29,9 +29,9 @@ use polity_auth::impersonate::Impersonation;
 use polity_auth::{Attributes, Authorizer, Credentials, UserInfo};
 use polity_kinds::status::ApiError;
 
-/// U12: reads and other requests that do not stream.
+/// Reads and other requests that do not stream.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
-/// U12: writes of one object.
+/// Writes of one object.
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// A request to one cluster, its prefix already taken off.
@@ -73,7 +73,7 @@ impl Incoming {
             .and_then(|value| value.to_str().ok())
     }
 
-    /// S12: the manager of a client that names none.
+    /// The manager of a client that names none.
     fn default_manager(&self) -> String {
         let agent = self.header(USER_AGENT).unwrap_or_default();
         let name = agent.split('/').next().unwrap_or_default();
@@ -222,7 +222,7 @@ fn certificate_identity(cluster: &Cluster, incoming: &Incoming) -> Option<Client
     certificate.client_identity()
 }
 
-/// The user to act as (AU5), if they may do what is asked.
+/// The user to act as, if they may do what is asked.
 fn authorized(
     cluster: &Cluster,
     incoming: &Incoming,

@@ -194,7 +194,6 @@ impl Context<'_> {
         }
     }
 
-    /// U8
     pub fn not_supported(&self) -> ApiError {
         if self.call.def.is_custom() {
             ApiError::method_not_allowed(self.call.def.resource_name(), self.verb)
@@ -235,7 +234,7 @@ impl Context<'_> {
         Ok(respond::json(StatusCode::OK, renderer.list(&page)?, pretty))
     }
 
-    /// W1: the headers go out at once, then a line for each event.
+    /// The headers go out at once, then a line for each event.
     async fn watch(self) -> Result<Response<Body>, ApiError> {
         let (renderer, _) = self.renderer()?;
         let options = ListOptions::from_query(&self.incoming.query, true)?;
@@ -313,7 +312,7 @@ impl Context<'_> {
         let options = self.delete_options().await?;
         let deleted = self.call.delete(&options).await?;
         let code = deleted.code(&options);
-        // G2: gone, and not one of the kinds that say goodbye with the object.
+        // The object is gone, and its kind answers a deletion with a Status instead of the object.
         if deleted.gone && !self.call.def.flags.delete_returns_object {
             return Ok(respond::value(code, &self.success(&deleted), pretty));
         }

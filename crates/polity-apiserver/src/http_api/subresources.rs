@@ -90,7 +90,7 @@ async fn token(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     Ok(respond::value(StatusCode::CREATED, &answer, pretty))
 }
 
-/// Evicts a Pod: a delete in other words. Without a disruption controller no budget stands in the way.
+/// Evicts a Pod by deleting it. Without a disruption controller no budget prevents it.
 async fn eviction(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     let pretty = respond::wants_pretty(&context.incoming);
     let decoded = context.decoded().await?;
@@ -115,7 +115,7 @@ async fn eviction(mut context: Context<'_>) -> Result<Response<Body>, ApiError> 
     Ok(respond::value(StatusCode::CREATED, &success, pretty))
 }
 
-/// B10: logs of Pods that somebody here runs.
+/// Streams the log of a Pod, if a runtime in this process runs it.
 fn log(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
     context.call.live()?;
     let options = log_options(&context.incoming.query)?;

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f2_duplicate_keys_are_named_and_the_last_one_wins() {
+    fn duplicate_keys_are_named_and_the_last_one_wins() {
         let decoded = json(br#"{"spec":{"x":1,"x":2,"l":[{"a":1,"a":2}]},"spec2":1}"#).unwrap();
         assert_eq!(
             decoded.value,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn n2_media_types() {
+    fn media_types() {
         assert_eq!(decode(None, b"{}").unwrap().value, value!({}));
         assert_eq!(
             decode(Some("application/yaml"), b"a: 0644\nb: yes")
