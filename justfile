@@ -11,11 +11,11 @@ up *args:
 test *args:
     cargo xtask test {{args}}
 
-# Run everything that must hold before a change is merged
+# Run every check that a change must pass before it is merged
 ci *args:
     cargo xtask ci {{args}}
 
-# Compare the answers of a real API server with ours
+# Compare the responses of a real API server with ours
 differential *args:
     cargo xtask differential {{args}}
 
@@ -27,15 +27,19 @@ tidy:
 generate:
     cargo xtask generate
 
+# Write crates/workspace-hack, after a change of dependencies
+features:
+    cargo xtask features
+
 # Build or run the real Kubernetes: build, kubectl VERSION, up, down, env
 kube *args:
     cargo xtask kube {{args}}
 
-# Measure the store
+# Measure the store, policy servers or builds
 bench *args:
     cargo xtask bench {{args}}
 
-# Kill a writing process again and again
+# Kill processes that write, again and again
 chaos *args:
     cargo xtask chaos {{args}}
 

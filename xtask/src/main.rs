@@ -5,6 +5,7 @@
 
 mod ci;
 mod env;
+mod features;
 mod gateway_api;
 mod generate;
 mod kube;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Build, test and look after Polity
+/// Build, test and maintain Polity
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
 struct Args {
@@ -44,17 +45,19 @@ enum Command {
         after_help = "Examples:\n  cargo xtask test\n  cargo xtask test watch\n  cargo xtask test -p polity-store"
     )]
     Test(test::Args),
-    /// Run everything that must hold before a change is merged
+    /// Run every check that a change must pass before it is merged
     Ci(ci::Args),
-    /// Send the same requests to a real API server and to ours, and compare the answers
+    /// Send the same requests to a real API server and to ours, and compare the responses
     #[command(
         after_help = "Examples:\n  cargo xtask differential\n  cargo xtask differential \"apply: conflicts\""
     )]
     Differential(runners::Differential),
-    /// Check what the compiler does not: arrows between crates, versions, file headers, links
+    /// Check what the compiler does not: dependencies between crates, versions, features, file headers, links
     Tidy(tidy::Args),
     /// Write the files that are made from code: config/crd and docs/reference
     Generate(generate::Args),
+    /// Write crates/workspace-hack, after a change of dependencies
+    Features(features::Args),
     /// Write config/gateway-api from the Go module of Gateway API
     GatewayApi(gateway_api::Args),
     /// Build or run the real Kubernetes, to compare with
@@ -65,13 +68,13 @@ enum Command {
     Kube(kube::Args),
     /// Build our own policies for Wasm
     Policies(policies::Args),
-    /// Measure the store, release profile
+    /// Measure the store, policy servers or builds, with the profile of published artefacts
+    #[command(
+        after_help = "Examples:\n  cargo xtask bench admission\n  cargo xtask bench --profile release admission\n  cargo xtask bench builds"
+    )]
     Bench(runners::Bench),
-    /// Kill a process that writes to the store, again and again, and look for what was lost
+    /// Kill processes that write, again and again, and verify that nothing is lost
     Chaos(runners::Chaos),
-    /// Run one test program: how cargo starts it for `test`
-    #[command(hide = true)]
-    TestProgram(test::program::Args),
 }
 
 fn main() -> ExitCode {
@@ -83,12 +86,12 @@ fn main() -> ExitCode {
         Command::Differential(args) => args.run(),
         Command::Tidy(args) => args.run(),
         Command::Generate(args) => args.run(),
+        Command::Features(args) => args.run(),
         Command::GatewayApi(args) => args.run(),
         Command::Kube(args) => args.run(),
         Command::Policies(args) => args.run(),
         Command::Bench(args) => args.run(),
         Command::Chaos(args) => args.run(),
-        Command::TestProgram(args) => args.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

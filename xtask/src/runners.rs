@@ -1,20 +1,32 @@
-//! `bench`, `chaos` and `differential`: thin runners of what the crates themselves provide.
+//! `bench`, `chaos` and `differential`: run the benchmarks and tests that the crates provide.
 
+use std::fs;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{policies, shell, up};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// What to measure (store, reports, attachment, governance, admission, lifecycle; the store if it is left out), and arguments for the
-    /// benchmark: a folder on the disk to measure, a number of results
+    /// The profile to build with: that of published artefacts, or for example release
+    #[arg(long, value_name = "PROFILE", default_value = DIST)]
+    profile: String,
+
+    /// What to measure (store, reports, attachment, governance, admission, lifecycle, builds; default store), and
+    /// arguments for the benchmark: a folder on the disk to measure, a number of results, the profiles to build
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// What can be measured, in which crates, and how long that takes.
+/// The profile of published artefacts, on which the figures in docs/benchmarks.md rest.
+const DIST: &str = "dist";
+/// The profiles whose builds are compared.
+const COMPARED: [&str; 2] = [DIST, "release"];
+/// Measures builds instead of running a benchmark.
+const BUILDS: &str = "builds";
+
+/// The benchmarks: their name, the crates that have them, and how long they take.
 const BENCHMARKS: &[(&str, &[&str], &str)] = &[
     ("store", &["polity-store"], "two minutes"),
     ("reports", &["polity-report"], "seconds"),
@@ -43,7 +55,7 @@ pub(crate) struct Chaos {
     #[arg(long, default_value_t = 300)]
     server_crashes: u32,
 
-    /// How often policies are changed under a stream of requests while everybody is killed in turn
+    /// How often policies are changed under load while servers, controllers and replicas are killed in turn
     #[arg(long, default_value_t = 1000)]
     policy_updates: u32,
 }
@@ -56,6 +68,9 @@ pub(crate) struct Differential {
 
 impl Bench {
     pub(crate) fn run(self) -> Result<()> {
+        if self.arguments.first().is_some_and(|word| word == BUILDS) {
+            return measure_builds(&self.arguments[1..]);
+        }
         let named = self
             .arguments
             .first()
@@ -63,19 +78,21 @@ impl Bench {
         let n_names = usize::from(named.is_some());
         let (name, packages, time) = named.unwrap_or(&BENCHMARKS[0]);
         eprintln!(
-            "measuring the {name} ({time}; before it a release build, up to an hour the first time)"
+            "measuring the {name} ({time}; before it a build with the profile {}, up to an hour the first time)",
+            self.profile
         );
         if matches!(*name, "admission" | "lifecycle") {
             policies::build()?;
         }
         if *name == "lifecycle" {
             // It starts the program itself.
-            shell::run(up::build_command().arg("--release"))?;
+            shell::run(up::build_command().args(["--profile", &self.profile]))?;
         }
         for package in *packages {
             let mut command = shell::cargo([
                 "run",
-                "--release",
+                "--profile",
+                &self.profile,
                 "--package",
                 package,
                 "--example",
@@ -85,6 +102,51 @@ impl Bench {
             shell::run(command.args(&self.arguments[n_names..]))?;
         }
         Ok(())
+    }
+}
+
+/// Builds the program into an empty folder with each profile, and prints how long that took.
+fn measure_builds(profiles: &[String]) -> Result<()> {
+    let compared = COMPARED.map(str::to_owned);
+    let profiles = if profiles.is_empty() {
+        &compared
+    } else {
+        profiles
+    };
+    let folder = shell::target_folder()?.join("bench-builds");
+    // Downloads are no part of a build.
+    shell::run(&mut shell::cargo(["fetch", "--locked"]))?;
+    let mut table = String::from("profile       build          program\n");
+    for profile in profiles {
+        let target = folder.join(profile);
+        if target.exists() {
+            fs::remove_dir_all(&target)
+                .with_context(|| format!("removing {}", target.display()))?;
+        }
+        eprintln!("building with the profile {profile} (up to an hour)");
+        let mut build = shell::cargo(["build", "--quiet", "--locked", "--package", "polity"]);
+        build
+            .args(["--profile", profile])
+            .env("CARGO_TARGET_DIR", &target);
+        let (built, took) = shell::timed(|| shell::run(&mut build));
+        built?;
+        let program = target.join(profile_folder(profile)).join("polity");
+        let megabytes = fs::metadata(&program)
+            .with_context(|| format!("reading {}", program.display()))?
+            .len()
+            / 1_000_000;
+        let took = shell::duration(took);
+        table.push_str(&format!("{profile:<13} {took:<14} {megabytes} MB\n"));
+    }
+    eprint!("{table}");
+    Ok(())
+}
+
+/// Where cargo puts what it builds with a profile.
+fn profile_folder(profile: &str) -> &str {
+    match profile {
+        "dev" => "debug",
+        other => other,
     }
 }
 
@@ -99,30 +161,30 @@ impl Chaos {
         let mut store =
             shell::cargo(["test", "--package", "polity-store", "--test", "it", "crash"]);
         store.env("POLITY_STORE_CRASHES", crashes.to_string());
-        let took = pass(store)?;
+        let took = run_tests(store)?;
         eprintln!("nothing was lost in {crashes} crashes of the store; it took {took}");
 
         eprintln!("killing a server {server_crashes} times (about half a second each)");
         shell::run(&mut up::build_command())?;
         let mut server = shell::cargo(["test", "--package", "e2e", "--test", "rust", "chaos"]);
         server.env("POLITY_SERVER_CRASHES", server_crashes.to_string());
-        let took = pass(server)?;
+        let took = run_tests(server)?;
         eprintln!("nothing was lost in {server_crashes} crashes of the server; it took {took}");
 
         eprintln!(
-            "changing policies {policy_updates} times under load and trouble (two or three seconds each)"
+            "changing policies {policy_updates} times under load while processes are killed (two or three seconds each)"
         );
         policies::build()?;
         let mut stream = shell::cargo(["test", "--package", "e2e", "--test", "chaos"]);
         stream.env("POLITY_POLICY_UPDATES", policy_updates.to_string());
-        let took = pass(stream)?;
+        let took = run_tests(stream)?;
         eprintln!("no request was lost in {policy_updates} updates of policies; it took {took}");
         Ok(())
     }
 }
 
-/// Runs tests whose output is shown, and says how long they took.
-fn pass(mut tests: Command) -> Result<String> {
+/// Runs tests with their output shown, and returns how long they took.
+fn run_tests(mut tests: Command) -> Result<String> {
     let (outcome, took) = shell::timed(|| shell::run(tests.args(["--", "--nocapture"])));
     outcome?;
     Ok(shell::duration(took))

@@ -1,6 +1,6 @@
-//! `cargo xtask test`: everything that can be tested on this machine, and a word about what cannot.
+//! `cargo xtask test`: runs every test that the tools on this machine allow, and prints what it skipped.
 
-pub(crate) mod program;
+mod programs;
 
 use std::process::Command;
 
@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use peers::{Missing, Tool, tools};
 
 use crate::{policies, shell, up};
+use programs::Program;
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -26,7 +27,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<()> {
         if self.needs_policies() {
-            // Without the crates or the compiler they need, their tests are left out below.
+            // Without the crates or the compiler that they need, their tests are skipped and reported below.
             policies::build()
                 .inspect_err(|error| eprintln!("no policies: {error:#}"))
                 .ok();
@@ -36,25 +37,29 @@ impl Args {
         let built = shell::target_folder()?.join("debug/deps").exists();
         let first = "up to ten minutes on two cores the first time";
         eprintln!("testing ({})", if built { "some minutes" } else { first });
-        let (outcome, took) = shell::timed(|| {
-            // End-to-end tests drive the program, and cargo does not build it for another package's tests.
-            if self.drives_the_program() {
-                shell::run(&mut up::build_command())?;
-            }
-            shell::run(&mut self.command(&runner()?))
-        });
-        tell_left_out(&missing);
+        let (outcome, took) = shell::timed(|| self.build_and_run());
+        report_skipped(&missing);
         outcome?;
         eprintln!("tests passed in {}", shell::duration(took));
         Ok(())
     }
 
-    /// End-to-end tests do, and cargo does not build a program for another package's tests.
-    fn drives_the_program(&self) -> bool {
+    fn build_and_run(&self) -> Result<()> {
+        // End-to-end tests start the program, and cargo does not build it for another package's tests.
+        if self.starts_the_program() {
+            shell::run(&mut up::build_command())?;
+        }
+        let programs = Program::build(&mut self.build_command())?;
+        programs::run_all(programs, &self.program_arguments())?;
+        // Cargo alone knows how to compile and run examples in comments.
+        shell::run(&mut self.doc_command())
+    }
+
+    fn starts_the_program(&self) -> bool {
         self.package.is_empty() || self.package.iter().any(|package| package == "e2e")
     }
 
-    /// Whoever evaluates policies tests with ours.
+    /// Whether a selected crate evaluates the sample policies in its tests.
     fn needs_policies(&self) -> bool {
         let users = ["polity-eval", "polity-admission", "polity-cli", "e2e"];
         self.package.is_empty()
@@ -64,29 +69,41 @@ impl Args {
                 .any(|package| users.contains(&package.as_str()))
     }
 
-    fn command(&self, config: &str) -> Command {
-        let mut command = shell::cargo(["--config", config, "test"]);
+    /// Builds test programs. Examples are left to clippy, which checks them: each would be linked for nothing.
+    fn build_command(&self) -> Command {
+        let mut command = self.cargo_test();
+        command.args([
+            "--tests",
+            "--no-run",
+            "--message-format=json-render-diagnostics",
+        ]);
+        command
+    }
+
+    /// Runs the examples in documentation comments.
+    fn doc_command(&self) -> Command {
+        let mut command = self.cargo_test();
+        command.args(["--quiet", "--doc"]).args(&self.filter);
+        if !self.arguments.is_empty() {
+            command.arg("--").args(&self.arguments);
+        }
+        command
+    }
+
+    fn cargo_test(&self) -> Command {
+        let mut command = shell::cargo(["test"]);
         if self.package.is_empty() {
             command.arg("--workspace");
         }
         for package in &self.package {
             command.args(["--package", package]);
         }
-        command.args(&self.filter);
-        if !self.arguments.is_empty() {
-            command.arg("--").args(&self.arguments);
-        }
         command
     }
-}
 
-/// The configuration with which cargo starts every test program through [`program`].
-fn runner() -> Result<String> {
-    let us = std::env::current_exe()?;
-    Ok(format!(
-        "target.'cfg(all())'.runner = [{:?}, \"test-program\"]",
-        us.display().to_string()
-    ))
+    fn program_arguments(&self) -> Vec<String> {
+        self.filter.iter().chain(&self.arguments).cloned().collect()
+    }
 }
 
 /// The tools that some tests need and that are not there.
@@ -100,20 +117,17 @@ pub(crate) fn missing_tools() -> Vec<Missing> {
 /// With `CI=true` a test that cannot run is a failure.
 fn refuse_in_ci(missing: &[Missing]) -> Result<()> {
     if tools::in_ci() && !missing.is_empty() {
-        tell_left_out(missing);
-        bail!(
-            "CI=true and {} would have to be left out",
-            count(missing.len())
-        );
+        report_skipped(missing);
+        bail!("CI=true and {} would be skipped", count(missing.len()));
     }
     Ok(())
 }
 
-fn tell_left_out(missing: &[Missing]) {
+fn report_skipped(missing: &[Missing]) {
     if missing.is_empty() {
         return;
     }
-    eprintln!("\nLEFT OUT: {}", count(missing.len()));
+    eprintln!("\nSKIPPED: {}", count(missing.len()));
     for Missing { what, why, mend } in missing {
         eprintln!("  - {what}\n      because {why}\n      to run them: {mend}");
     }
@@ -133,20 +147,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_that_runs() {
-        let check = |args: Args, expected: &str| {
-            let command = args.command("config");
-            assert_eq!(
-                shell::shown(&command).split_once(' ').unwrap().1,
-                format!("--config config {expected}")
-            );
+    fn the_commands_that_run() {
+        let check = |args: Args, build: &str, doc: &str, arguments: &[&str]| {
+            let shown =
+                |command: &Command| shell::shown(command).split_once(' ').unwrap().1.to_owned();
+            let flags = "--tests --no-run --message-format=json-render-diagnostics";
+            assert_eq!(shown(&args.build_command()), format!("{build} {flags}"));
+            assert_eq!(shown(&args.doc_command()), doc);
+            assert_eq!(args.program_arguments(), arguments);
         };
-        check(Args::default(), "test --workspace");
+        let all = "test --workspace";
+        check(Args::default(), all, "test --workspace --quiet --doc", &[]);
         let args = Args {
             filter: Some("watch".to_owned()),
             package: vec!["polity-store".to_owned()],
             arguments: vec!["--nocapture".to_owned()],
         };
-        check(args, "test --package polity-store watch -- --nocapture");
+        check(
+            args,
+            "test --package polity-store",
+            "test --package polity-store --quiet --doc watch -- --nocapture",
+            &["watch", "--nocapture"],
+        );
     }
 }

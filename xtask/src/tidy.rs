@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell;
+use crate::{features, shell};
+
+/// The manifest that `cargo xtask features` writes, with versions of its own.
+const GENERATED_MANIFEST: &str = "workspace-hack/Cargo.toml";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {}
@@ -35,7 +38,11 @@ impl fmt::Display for Problem {
 impl Args {
     #[expect(clippy::unused_self, reason = "every command is called the same way")]
     pub(crate) fn run(self) -> Result<()> {
-        let (problems, took) = shell::timed(check);
+        let (problems, took) = shell::timed(|| {
+            let mut problems = check()?;
+            problems.extend(check_features()?);
+            anyhow::Ok(problems)
+        });
         let problems = problems?;
         for problem in &problems {
             eprintln!("{problem}");
@@ -51,6 +58,21 @@ impl Args {
     }
 }
 
+/// Whether every member compiles third-party crates with the features of the whole workspace.
+fn check_features() -> Result<Vec<Problem>> {
+    let problem = |difference: features::Difference| {
+        Problem {
+        place: difference.package,
+        why: format!(
+            "compiles {} with other features than the workspace",
+            difference.crates.join(", ")
+        ),
+        mend: "run `cargo xtask features`; the crate must depend on workspace-hack, most crates with the feature `full`".to_owned(),
+    }
+    };
+    Ok(features::check()?.into_iter().map(problem).collect())
+}
+
 fn check() -> Result<Vec<Problem>> {
     let root = shell::root();
     let metadata = shell::metadata(true)?;
@@ -59,7 +81,7 @@ fn check() -> Result<Vec<Problem>> {
     let sections = links::Sections::read(&root).context("reading docs/spec")?;
     for folder in ["crates", "tests", "xtask"] {
         for path in files(&root.join(folder), "toml")? {
-            if path.ends_with("Cargo.toml") {
+            if path.ends_with("Cargo.toml") && !path.ends_with(GENERATED_MANIFEST) {
                 let (place, text) = read(&root, &path)?;
                 problems.extend(manifests::check(&place, &text));
             }

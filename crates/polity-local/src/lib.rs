@@ -24,7 +24,7 @@ pub mod set;
 pub mod volumes;
 
 pub use images::Images;
-pub use permit::{InstalledWorkload, Permit};
+pub use permit::Permit;
 pub use runtime::{Local, Options};
 
 fn hex(bytes: &[u8]) -> String {

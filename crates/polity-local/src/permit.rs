@@ -1,23 +1,20 @@
 //! Which Pods this machine runs.
 //!
-//! A Pod here becomes a process of the user that runs this program, with the user's files within reach. Whoever may
-//! write Pods, or the workloads that Pods are made of, must not gain more than a policy server has. So a Pod is run
-//! only if
-//! - it is in the deployment namespace, and controlled by the live StatefulSet of a live PolicyServer or of an
-//!   installation ([`owner_of`]);
-//! - its command is one that such a workload has (`command`);
+//! A Pod here becomes a process of the user that runs this program, with access to the user's files. A user who may
+//! write Pods, StatefulSets or templates must not gain more access than a policy server has. So a Pod is run only if
+//! - it is in the deployment namespace, and controlled by the live StatefulSet of a live PolicyServer
+//!   ([`policy_server_of`]);
+//! - its command is that of a policy server (`command`);
 //! - its variables are on the list of names that a policy server reads (`environment`);
 //! - its volumes and mounts stay inside the data directory (`volumes`).
 //!
-//! The last three hold for the Pod itself, whatever its owner says: an editor of the deployment namespace may change a
-//! template, or forge an owner reference. Paths in values are checked when they are known, by
+//! The last three are checked on the Pod itself and not on its owner: an editor of the deployment namespace may change
+//! a template, or forge an owner reference. Paths in values are checked when they are known, by
 //! [`crate::container::resolve`].
 
 mod command;
 mod environment;
 mod volumes;
-
-use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -25,27 +22,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 /// The group of PolicyServers, without a version: a reference may name any that is served.
 const POLICY_GROUP: &str = "policies.kubewarden.io/";
-/// The only words of a policy server's command line.
+/// The only argument of a policy server's command line.
 const SERVER_COMMAND: &str = "server";
 
-/// What may be run.
+/// The policy servers whose Pods may be run.
 #[derive(Debug, Clone)]
 pub struct Permit {
-    /// Where policy servers live.
+    /// The deployment namespace, which holds the Pods of policy servers.
     pub namespace: String,
-    /// The name of the StatefulSet that the controller makes for the PolicyServer of a name.
+    /// Returns the name of the StatefulSet that the controller creates for a PolicyServer.
     pub set_of_server: fn(&str) -> String,
-    /// What an installation runs besides policy servers.
-    pub installed: Vec<InstalledWorkload>,
-}
-
-/// A StatefulSet that an installation creates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstalledWorkload {
-    /// Its name, in the deployment namespace.
-    pub set: String,
-    /// The subcommands that its Pods may run.
-    pub commands: BTreeSet<String>,
 }
 
 /// The live objects that a Pod may be owned by.
@@ -56,15 +42,7 @@ pub trait Owners {
     fn policy_server_uid(&self, name: &str) -> Option<String>;
 }
 
-/// The workload that a Pod belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Owner<'a> {
-    /// The StatefulSet of this PolicyServer.
-    PolicyServer(String),
-    Installed(&'a InstalledWorkload),
-}
-
-/// Why something is not run.
+/// Why a Pod or a StatefulSet is not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(
@@ -76,7 +54,7 @@ pub enum Refusal {
     #[error(
         "the StatefulSet {name:?} that its owner reference names does not exist, or is another one"
     )]
-    SetGone { name: String },
+    SetGone { name: String, uid: String },
     #[error("its name is not one that StatefulSet {set:?} gives")]
     PodName { set: String },
     #[error("no PolicyServer controls StatefulSet {set:?}")]
@@ -84,7 +62,11 @@ pub enum Refusal {
     #[error(
         "the PolicyServer {name:?} that controls StatefulSet {set:?} does not exist, or is another one"
     )]
-    ServerGone { name: String, set: String },
+    ServerGone {
+        name: String,
+        uid: String,
+        set: String,
+    },
     #[error("StatefulSet {set:?} is not the one of PolicyServer {server:?}, which is {expected:?}")]
     SetName {
         set: String,
@@ -120,31 +102,28 @@ pub fn may_run(pod: &Pod, owners: &dyn Owners, permit: &Permit) -> Result<(), Re
         .filter(|set| set.metadata.uid.as_deref() == Some(&reference.uid))
         .ok_or_else(|| Refusal::SetGone {
             name: reference.name.clone(),
+            uid: reference.uid.clone(),
         })?;
     if !is_named_by(&pod.metadata, &reference.name) {
         return Err(Refusal::PodName {
             set: reference.name.clone(),
         });
     }
-    let owner = owner_of(&set, owners, permit)?;
+    let server = policy_server_of(&set, owners, permit)?;
     let container = only_container(pod)?;
-    command::check(container, &owner)?;
-    environment::check(container, &owner)?;
+    command::check(container)?;
+    environment::check(container, &server)?;
     volumes::check(pod, container)
 }
 
-/// The workload that a StatefulSet is; an error if its Pods are not run here.
-pub fn owner_of<'a>(
+/// The name of the PolicyServer that a StatefulSet belongs to; an error if its Pods are not run here.
+pub fn policy_server_of(
     set: &StatefulSet,
     owners: &dyn Owners,
-    permit: &'a Permit,
-) -> Result<Owner<'a>, Refusal> {
+    permit: &Permit,
+) -> Result<String, Refusal> {
     in_namespace(&set.metadata, permit)?;
     let set_name = set.metadata.name.clone().unwrap_or_default();
-    let mut installed = permit.installed.iter();
-    if let Some(workload) = installed.find(|workload| workload.set == set_name) {
-        return Ok(Owner::Installed(workload));
-    }
     let Some(reference) = controller(&set.metadata).filter(|owner| is_policy_server(owner)) else {
         return Err(Refusal::NotOfServer { set: set_name });
     };
@@ -152,12 +131,13 @@ pub fn owner_of<'a>(
     if owners.policy_server_uid(&server).as_deref() != Some(&reference.uid) {
         return Err(Refusal::ServerGone {
             name: server,
+            uid: reference.uid.clone(),
             set: set_name,
         });
     }
     let expected = (permit.set_of_server)(&server);
     match set_name == expected {
-        true => Ok(Owner::PolicyServer(server)),
+        true => Ok(server),
         false => Err(Refusal::SetName {
             set: set_name,
             server,

@@ -5,6 +5,7 @@
 //! publishes where Pods listen. Each looks at everything again whenever anything changed, so nothing is lost when one of
 //! them was late or this process died.
 
+mod absence;
 mod events;
 mod objects;
 mod places;

@@ -24,7 +24,7 @@ use polity_runtime::{Clock, Shutdown, Tasks, client, env, lease};
 use cleanup::CleanupArgs;
 
 /// What the collector is told about in the controller's own environment, and policy servers are told in turn.
-const COLLECTOR_VARIABLES: &[&str] = &[
+pub(crate) const COLLECTOR_VARIABLES: &[&str] = &[
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_PROTOCOL",
     "OTEL_EXPORTER_OTLP_HEADERS",

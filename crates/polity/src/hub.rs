@@ -12,10 +12,10 @@ use polity_lifecycle::lifecycle::Settings;
 use polity_lifecycle::names::UniqueNames;
 use polity_lifecycle::objects::Setup;
 use polity_lifecycle::webhooks::{self, BoundWebhooks, Registration, ServeError, Webhooks};
-use polity_runtime::{Clock, Shutdown, VERSION};
+use polity_runtime::{Clock, Shutdown};
 use serde_json::{Value, json};
 
-use crate::install::{Existing, apply_manifest};
+use crate::install::{Existing, apply_manifest, default_image};
 use crate::services::Services;
 
 /// Where the controller and the policy servers live.
@@ -30,7 +30,7 @@ const HISTORY_LIMIT: usize = 10;
 pub(crate) fn installation() -> Installation {
     Installation {
         namespace: NAMESPACE.to_owned(),
-        image: format!("polity:v{VERSION}"),
+        image: default_image(),
         replicas: 1,
     }
 }

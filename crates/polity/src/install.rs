@@ -10,6 +10,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
+use polity_runtime::VERSION;
 use polity_runtime::write::Writer;
 
 #[cfg(test)]
@@ -21,6 +22,11 @@ pub(crate) use command::{Existing, InstallArgs, apply_manifest};
 const AT_ONCE: usize = 16;
 /// The field manager of what is installed.
 pub(crate) const MANAGER: &str = "polity/install";
+
+/// The image of an installation that names none. No registry has it: it is built from a clone.
+pub(crate) fn default_image() -> String {
+    format!("polity:v{VERSION}")
+}
 
 /// A definition to install.
 pub(crate) struct Definition {

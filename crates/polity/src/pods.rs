@@ -52,8 +52,6 @@ pub(crate) async fn start(
         permit: Permit {
             namespace: NAMESPACE.to_owned(),
             set_of_server: names::stateful_set,
-            // What an installation would run in Pods of its own, the controller, is a part of this process.
-            installed: Vec::new(),
         },
         images: OUR_IMAGES.into_iter().fold(Images::default(), |all, name| {
             all.with_name(name, program.clone())
@@ -119,5 +117,79 @@ impl LogSource for PodLogs {
             limit_bytes,
         };
         self.0.open(namespace, pod, query)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::StatefulSet;
+    use k8s_openapi::api::core::v1::{EnvVar, Pod};
+    use kube::Resource as _;
+    use polity_api::policies::v1::PolicyServer;
+    use polity_lifecycle::objects::{Collector, Configs, Setup, stateful_set};
+    use polity_local::permit::{Owners, may_run};
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::COLLECTOR_VARIABLES;
+
+    struct Live(StatefulSet);
+
+    impl Owners for Live {
+        fn stateful_set(&self, _: &str) -> Option<StatefulSet> {
+            Some(self.0.clone())
+        }
+
+        fn policy_server_uid(&self, _: &str) -> Option<String> {
+            Some("server".to_owned())
+        }
+    }
+
+    /// A setup that makes the controller write every variable it knows.
+    fn setup(collector: Collector) -> Setup {
+        Setup {
+            namespace: NAMESPACE.to_owned(),
+            always_accept_own_namespace: true,
+            metrics_port: Some(8080),
+            has_tracing: true,
+            collector,
+            collector_ca_secret: Some("ca".to_owned()),
+            collector_client_secret: Some("client".to_owned()),
+            client_ca_config_map: Some("authority".to_owned()),
+            ..Setup::default()
+        }
+    }
+
+    #[test]
+    fn every_variable_that_the_controller_writes_is_accepted() {
+        let server: PolicyServer = serde_json::from_value(json!({
+            "metadata": {"name": "default", "uid": "server"},
+            "spec": {
+                "image": "polity:v1", "replicas": 1, "verificationConfig": "v", "sigstoreTrustConfig": "s",
+                "imagePullSecret": "p", "insecureSources": ["localhost:5000"],
+            },
+        }))
+        .unwrap();
+        let told = COLLECTOR_VARIABLES.iter().map(|name| EnvVar {
+            name: (*name).to_owned(),
+            value: Some("x".to_owned()),
+            value_from: None,
+        });
+        for collector in [Collector::Sidecar, Collector::Elsewhere(told.collect())] {
+            let mut set = stateful_set(&server, &setup(collector), &Configs::default());
+            set.metadata.uid = Some("set".to_owned());
+            let mut pod = Pod {
+                spec: set.spec.template.spec.clone(),
+                ..Pod::default()
+            };
+            pod.metadata.namespace = set.metadata.namespace.clone();
+            pod.metadata.name = set.metadata.name.as_ref().map(|name| format!("{name}-0"));
+            pod.metadata.owner_references = Some(vec![set.controller_owner_ref(&()).unwrap()]);
+            let permit = Permit {
+                namespace: NAMESPACE.to_owned(),
+                set_of_server: names::stateful_set,
+            };
+            assert_eq!(may_run(&pod, &Live(set), &permit), Ok(()));
+        }
     }
 }

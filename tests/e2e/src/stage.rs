@@ -119,7 +119,6 @@ impl Stage {
                 namespace: NAMESPACE.to_owned(),
                 // The scenarios have no names that the controller would cut.
                 set_of_server: |server| format!("policy-server-{server}"),
-                installed: Vec::new(),
             },
             images: Images::default().with_name("polity", binary.clone()),
             launcher: binary,

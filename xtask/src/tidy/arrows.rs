@@ -6,6 +6,7 @@ use super::Problem;
 
 /// The crates of the workspace with what they may use besides `polity-core`, which every crate may.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("workspace-hack", &[]),
     ("polity-core", &[]),
     ("polity-merge", &[]),
     ("polity-kinds", &["polity-merge"]),
@@ -141,6 +142,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Whole-system scenarios see every crate.
 const SEES_ALL: &str = "e2e";
+
+/// What every crate may use.
+const FOR_ALL: &[&str] = &["polity-core", "workspace-hack"];
 
 /// What only tests may use, and every test may.
 const FOR_TESTS: &[&str] = &["polity-testing", "peers"];
@@ -302,7 +306,8 @@ fn check_dependency(
                 )
             });
         }
-        let listed = name == "polity-core" || allowed.is_none_or(|allowed| allowed.contains(&name));
+        let listed =
+            FOR_ALL.contains(&name) || allowed.is_none_or(|allowed| allowed.contains(&name));
         let fine = listed || (*is_dev && !ENDS.contains(&name));
         return (!fine).then(|| {
             problem(

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use polity_runtime::env;
+use polity_runtime::procfs::{self, Stat};
+
 /// A process of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
@@ -44,34 +47,17 @@ fn descends(processes: &[Process], process: &Process, ancestor: i32) -> bool {
 
 /// All processes of this user; none where the system does not list them.
 pub(super) fn all() -> Option<Vec<Process>> {
-    let folders = std::fs::read_dir("/proc").ok()?;
-    let processes: Vec<Process> = folders
-        .filter_map(|folder| read(&folder.ok()?.path()))
-        .collect();
+    let processes: Vec<Process> = procfs::ids().into_iter().filter_map(read).collect();
     (!processes.is_empty()).then_some(processes)
 }
 
-fn read(folder: &Path) -> Option<Process> {
-    let pid = folder.file_name()?.to_str()?.parse().ok()?;
-    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-    let environment = std::fs::read(folder.join("environ")).unwrap_or_default();
+fn read(pid: i32) -> Option<Process> {
+    let mut environment = procfs::environment(pid).unwrap_or_default();
     Some(Process {
         pid,
-        parent: parent(&stat)?,
-        kubeconfig: kubeconfig(&environment),
+        parent: Stat::read(pid)?.parent,
+        kubeconfig: environment.remove(env::KUBECONFIG).map(PathBuf::from),
     })
-}
-
-/// The parent in `/proc/PID/stat`. The name of the program stands before it in brackets and may hold anything.
-fn parent(stat: &str) -> Option<i32> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn kubeconfig(environment: &[u8]) -> Option<PathBuf> {
-    let mut variables = environment.split(|byte| *byte == 0);
-    let value = variables.find_map(|variable| variable.strip_prefix(b"KUBECONFIG="))?;
-    Some(PathBuf::from(String::from_utf8_lossy(value).into_owned()))
 }
 
 #[cfg(test)]
@@ -103,14 +89,6 @@ mod tests {
         };
         assert_eq!(pids(Some(10)), [30]);
         assert_eq!(pids(None), [20, 21, 30]);
-    }
-
-    #[test]
-    fn the_files_of_a_process_are_read() {
-        assert_eq!(parent("7 (a) b) S 3 7 7 0"), Some(3));
-        assert_eq!(parent("7"), None);
-        assert_eq!(kubeconfig(b"PATH=/bin\0KUBECONFIG=/x\0"), Some("/x".into()));
-        assert_eq!(kubeconfig(b"PATH=/bin\0"), None);
     }
 
     #[cfg(target_os = "linux")]

@@ -25,10 +25,6 @@ fn permit() -> Permit {
     Permit {
         namespace: NAMESPACE.into(),
         set_of_server: |server| format!("policy-server-{server}"),
-        installed: vec![InstalledWorkload {
-            set: "controller".into(),
-            commands: ["controller".to_owned()].into(),
-        }],
     }
 }
 
@@ -128,38 +124,6 @@ fn a_pod_of_a_policy_server_is_run() {
         &[("/metadata/ownerReferences", version)],
         "run",
     );
-}
-
-#[test]
-fn the_workloads_of_an_installation_are_run_with_their_commands() {
-    let ours = [
-        ("/metadata/name", json!("controller")),
-        ("/metadata/ownerReferences", json!(null)),
-    ];
-    let pod = |args: Value| {
-        [
-            ("/metadata/name", json!("controller-0")),
-            (
-                "/metadata/ownerReferences",
-                json!([owner("apps/v1", "StatefulSet", "controller", "set")]),
-            ),
-            ("/spec/containers/0/command", json!(null)),
-            ("/spec/containers/0/args", args),
-        ]
-    };
-    check(
-        "its command",
-        &pod(json!(["controller", "--leader-elect"])),
-        &ours,
-        "run",
-    );
-    check(
-        "another command",
-        &pod(json!(["template", "resolve"])),
-        &ours,
-        "its command is not one of controller",
-    );
-    check("no command", &pod(json!([])), &ours, "its command is not");
 }
 
 #[test]
@@ -363,6 +327,11 @@ fn only_variables_of_a_policy_server_are_given() {
         "POLITY_AS",
         "POLITY_DATA_DIR",
         "POLITY_CONTEXT",
+        "POLITY_ADMIN_LISTEN",
+        "POLITY_GREETING",
+        "KUBEWARDEN_UNKNOWN",
+        "OTEL_UNKNOWN",
+        "OTEL_EXPORTER_OTLP_ENDPOINT2",
         "Kubewarden_PORT",
         "",
     ] {

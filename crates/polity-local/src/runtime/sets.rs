@@ -1,4 +1,4 @@
-//! Makes StatefulSets true: looks, plans, writes.
+//! Reconciles StatefulSets: observes, plans, writes.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -17,12 +17,12 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tracing::{info, warn};
 
-use super::{RETRY, Shared, WRITE_PATIENCE, events};
+use super::{RETRY, Shared, WRITE_PATIENCE, absence, events};
 use crate::claims;
-use crate::permit::{Refusal, owner_of};
+use crate::permit::{Refusal, policy_server_of};
 use crate::set::{Plan, Seen, Step, plan};
 
-/// Looks at every set again and again until the shutdown.
+/// Reconciles every set after each change, until the shutdown.
 pub(super) async fn run(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut changes = shared.objects.changes();
     let mut sets = Sets {
@@ -60,26 +60,26 @@ struct Sets<'a> {
     shared: &'a Arc<Shared>,
     /// The statuses this process wrote, by uid: what is watched comes a little later.
     written: BTreeMap<String, StatefulSetStatus>,
-    /// Why sets of our images are left alone, by uid, as far as it was told.
+    /// Why sets of our images are left alone, by uid, as the last Event about each says.
     refused: BTreeMap<String, Refusal>,
 }
 
 impl Sets<'_> {
     async fn look(&mut self) -> Option<Timestamp> {
         let retry = self.shared.now().checked_add(RETRY).ok();
-        let mut look_again_at = None;
-        let sets = self.ours().await;
+        let (sets, all_known) = self.ours().await;
+        let mut look_again_at = if all_known { None } else { retry };
         self.written
             .retain(|uid, _| sets.iter().any(|set| set.uid().as_ref() == Some(uid)));
         for set in &sets {
             let at = match tokio::time::timeout(WRITE_PATIENCE, self.reconcile(set)).await {
                 Ok(Ok(at)) => at,
                 Ok(Err(error)) => {
-                    tell(set, &error);
+                    log_failure(set, &error);
                     retry
                 }
                 Err(_) => {
-                    tell(set, &WriteError::Late);
+                    log_failure(set, &WriteError::Late);
                     retry
                 }
             };
@@ -88,16 +88,16 @@ impl Sets<'_> {
         if let Err(error) = self.bind_claims().await {
             warn!(
                 error = &error as &dyn std::error::Error,
-                "a claim was not bound"
+                "binding a claim failed"
             );
             look_again_at = retry;
         }
         look_again_at
     }
 
-    /// Those of our images that policy servers or an installation own. The others are left alone, and an Event tells
-    /// why.
-    async fn ours(&mut self) -> Vec<Arc<StatefulSet>> {
+    /// The StatefulSets of our images that belong to policy servers, and whether all others are known not to. The others
+    /// are left alone, and an Event tells why.
+    async fn ours(&mut self) -> (Vec<Arc<StatefulSet>>, bool) {
         let images = &self.shared.options.images;
         let is_of_our_image = |set: &StatefulSet| {
             let spec = set.spec.template.spec.as_ref();
@@ -109,20 +109,24 @@ impl Sets<'_> {
         let owners = self.shared.objects.owners(&permit.namespace);
         let mut ours = Vec::new();
         let mut refused = BTreeMap::new();
+        let mut all_known = true;
         for set in self.shared.objects.sets.state_filter(is_of_our_image) {
             let uid = set.uid().unwrap_or_default();
-            match owner_of(&set, &owners, permit) {
+            match policy_server_of(&set, &owners, permit) {
                 Ok(_) => ours.push(set),
-                Err(refusal) => {
-                    if self.refused.get(&uid) != Some(&refusal) {
-                        events::forbidden(self.shared, &*set, &refusal.to_string()).await;
-                    }
+                Err(refusal) if self.refused.get(&uid) == Some(&refusal) => {
                     refused.insert(uid, refusal);
                 }
+                Err(refusal) if absence::is_final(self.shared, &refusal).await => {
+                    events::forbidden(self.shared, &*set, &refusal.to_string()).await;
+                    refused.insert(uid, refusal);
+                }
+                // The cache of PolicyServers is behind.
+                Err(_) => all_known = false,
             }
         }
         self.refused = refused;
-        ours
+        (ours, all_known)
     }
 
     async fn reconcile(&mut self, set: &StatefulSet) -> Result<Option<Timestamp>, WriteError> {
@@ -269,9 +273,9 @@ impl Sets<'_> {
     }
 }
 
-fn tell(set: &StatefulSet, error: &WriteError) {
+fn log_failure(set: &StatefulSet, error: &WriteError) {
     let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
-    warn!(%namespace, %name, error = error as &dyn std::error::Error, "a StatefulSet was not brought on");
+    warn!(%namespace, %name, error = error as &dyn std::error::Error, "StatefulSet reconcile failed");
 }
 
 fn this_one(uid: String) -> DeleteParams {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use polity_testing::eventually;
 
-use crate::world::{is_alive, program};
+use crate::cluster::{is_alive, program};
 
 #[tokio::test]
 async fn a_killed_runtime_leaves_no_process_behind() {

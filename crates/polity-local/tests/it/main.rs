@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod cluster;
 mod lifetimes;
 mod permits;
 mod pods;
 mod restarts;
-mod world;

@@ -11,7 +11,7 @@ use polity_local::logs::LogQuery;
 use polity_testing::eventually;
 use serde_json::json;
 
-use crate::world::{World, is_alive, process_of, set};
+use crate::cluster::{GREETING, SHOWN_FILE, TestCluster, is_alive, process_of};
 
 async fn get(port: i32) -> Option<String> {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -19,27 +19,27 @@ async fn get(port: i32) -> Option<String> {
     answer.await.ok()?.text().await.ok()
 }
 
-async fn slices(world: &World) -> Vec<EndpointSlice> {
-    let api: Api<EndpointSlice> = Api::namespaced(world.client.clone(), "team");
+async fn slices(cluster: &TestCluster) -> Vec<EndpointSlice> {
+    let api: Api<EndpointSlice> = Api::namespaced(cluster.client.clone(), "team");
     api.list(&ListParams::default()).await.unwrap().items
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_comes_answers_changes_and_goes() {
-    let world = World::new().await;
-    let runtime = world.run().await;
-    let _: Service = world
+    let cluster = TestCluster::new().await;
+    let runtime = cluster.run().await;
+    let _: Service = cluster
         .create(json!({"metadata": {"name": "web"}, "spec": {
             "selector": {"app": "web"}, "ports": [{"port": 443, "targetPort": "https"}],
         }}))
         .await;
-    let _: StatefulSet = world.create(set(2, &["serve"])).await;
-    let pods = world.pods_become("web-0:ready:0 web-1:ready:0").await;
-    world.set_completes().await;
+    let _: StatefulSet = cluster.create(cluster.set(2, "serve")).await;
+    let pods = cluster.pods_become("web-0:ready:0 web-1:ready:0").await;
+    cluster.set_completes().await;
 
     // Each answers at an address its own EndpointSlice tells.
     let ready = eventually("both are in the endpoints", || async {
-        let slices = slices(&world).await;
+        let slices = slices(&cluster).await;
         let ready = slices.iter().filter(|slice| {
             let endpoint = &slice.endpoints.as_ref().unwrap()[0];
             endpoint.conditions.as_ref().unwrap().ready == Some(true)
@@ -64,11 +64,11 @@ async fn a_set_comes_answers_changes_and_goes() {
     assert_eq!(log, "web-1 says hello\n");
 
     // An update replaces both, the highest first.
-    let env = json!([{"name": "POLITY_GREETING", "value": "good morning"}]);
+    let env = json!([{"name": GREETING, "value": "good morning"}]);
     let template = json!({"spec": {"containers": [{"name": "server", "env": env}]}});
-    world.edit_set(json!({"template": template})).await;
-    world.set_completes().await;
-    let after = world.pods_become("web-0:ready:0 web-1:ready:0").await;
+    cluster.edit_set(json!({"template": template})).await;
+    cluster.set_completes().await;
+    let after = cluster.pods_become("web-0:ready:0 web-1:ready:0").await;
     assert!(
         pods.iter()
             .zip(&after)
@@ -78,22 +78,22 @@ async fn a_set_comes_answers_changes_and_goes() {
     assert!(after[0].metadata.creation_timestamp >= after[1].metadata.creation_timestamp);
 
     // Scaled down, the highest goes.
-    world.edit_set(json!({"replicas": 1})).await;
-    world.pods_become("web-0:ready:0").await;
+    cluster.edit_set(json!({"replicas": 1})).await;
+    cluster.pods_become("web-0:ready:0").await;
     eventually("its endpoint is gone", || async {
-        slices(&world).await.len() == 1
+        slices(&cluster).await.len() == 1
     })
     .await;
 
     // Deleted, everything goes.
-    world.delete_set().await;
-    world.pods_become("").await;
+    cluster.delete_set().await;
+    cluster.pods_become("").await;
     assert!(after.iter().all(|pod| !is_alive(process_of(pod))));
     eventually("its endpoints are gone", || async {
-        slices(&world).await.is_empty()
+        slices(&cluster).await.is_empty()
     })
     .await;
-    let pods_dir = world.data_dir.path().join("pods");
+    let pods_dir = cluster.data_dir.path().join("pods");
     eventually("its files are gone", || async {
         std::fs::read_dir(&pods_dir).unwrap().count() == 0
     })
@@ -103,11 +103,11 @@ async fn a_set_comes_answers_changes_and_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_acts_as_its_own_service_account() {
-    let world = World::new().await;
-    let _runtime = world.run().await;
-    let _: StatefulSet = world.create(set(1, &["serve"])).await;
-    let pod = world.pods_become("web-0:ready:0").await.remove(0);
-    let path = world
+    let cluster = TestCluster::new().await;
+    let _runtime = cluster.run().await;
+    let _: StatefulSet = cluster.create(cluster.set(1, "serve")).await;
+    let pod = cluster.pods_become("web-0:ready:0").await.remove(0);
+    let path = cluster
         .data_dir
         .path()
         .join("pods")
@@ -135,13 +135,15 @@ async fn a_pod_acts_as_its_own_service_account() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_follow_their_objects_and_claims_outlive_their_pods() {
-    let world = World::new().await;
-    let _runtime = world.run().await;
-    let _: ConfigMap = world
+    let cluster = TestCluster::new().await;
+    let _runtime = cluster.run().await;
+    let _: ConfigMap = cluster
         .create(json!({"metadata": {"name": "settings"}, "data": {"a.txt": "one"}}))
         .await;
-    let mut set = set(1, &["serve", "/config/a.txt"]);
+    let mut set = cluster.set(1, "serve");
     let pod = &mut set["spec"]["template"]["spec"];
+    let env = pod["containers"][0]["env"].as_array_mut().unwrap();
+    env.push(json!({"name": SHOWN_FILE, "value": "/config/a.txt"}));
     pod["volumes"] = json!([
         {"name": "config", "configMap": {"name": "settings"}},
         {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
@@ -151,16 +153,16 @@ async fn volumes_follow_their_objects_and_claims_outlive_their_pods() {
     let claim = json!({"metadata": {"name": "shared"}, "spec": {
         "accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}},
     }});
-    let _: PersistentVolumeClaim = world.create(claim).await;
-    let _: StatefulSet = world.create(set).await;
-    let _: Service = world
+    let _: PersistentVolumeClaim = cluster.create(claim).await;
+    let _: StatefulSet = cluster.create(set).await;
+    let _: Service = cluster
         .create(json!({"metadata": {"name": "web"}, "spec": {
             "selector": {"app": "web"}, "ports": [{"port": 443, "targetPort": 8443}],
         }}))
         .await;
-    world.pods_become("web-0:ready:0").await;
+    cluster.pods_become("web-0:ready:0").await;
     let answer = async || {
-        let slices = slices(&world).await;
+        let slices = slices(&cluster).await;
         let port = slices.first()?.ports.as_ref()?[0].port?;
         get(port).await
     };
@@ -169,7 +171,7 @@ async fn volumes_follow_their_objects_and_claims_outlive_their_pods() {
     })
     .await;
 
-    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), "team");
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "team");
     let patch = Patch::Merge(json!({"data": {"a.txt": "two"}}));
     maps.patch("settings", &PatchParams::default(), &patch)
         .await
@@ -179,54 +181,54 @@ async fn volumes_follow_their_objects_and_claims_outlive_their_pods() {
     })
     .await;
 
-    let claims: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), "team");
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client.clone(), "team");
     let claim = eventually("the claim is bound", || async {
         let claim = claims.get("shared").await.unwrap();
         let phase = claim.status.clone().and_then(|status| status.phase);
         (phase.as_deref() == Some("Bound")).then_some(claim)
     })
     .await;
-    let place = world
+    let place = cluster
         .data_dir
         .path()
         .join("claims")
         .join(claim.uid().unwrap());
     std::fs::write(place.join("kept"), "x").unwrap();
-    world.edit_set(json!({"replicas": 0})).await;
-    world.pods_become("").await;
+    cluster.edit_set(json!({"replicas": 0})).await;
+    cluster.pods_become("").await;
     assert!(place.join("kept").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_told_and_waited_for() {
-    let world = World::new().await;
-    let _runtime = world.run().await;
-    let mut set = set(1, &["serve"]);
-    set["spec"]["template"]["spec"]["containers"][0]["env"][2] = json!({"name": "POLITY_GREETING", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "word"}}});
-    let _: StatefulSet = world.create(set).await;
+    let cluster = TestCluster::new().await;
+    let _runtime = cluster.run().await;
+    let mut set = cluster.set(1, "serve");
+    set["spec"]["template"]["spec"]["containers"][0]["env"][2] = json!({"name": GREETING, "valueFrom": {"configMapKeyRef": {"name": "late", "key": "word"}}});
+    let _: StatefulSet = cluster.create(set).await;
     eventually("the status says what is missing", || async {
-        let pod = world.pods().get_opt("web-0").await.unwrap()?;
+        let pod = cluster.pods().get_opt("web-0").await.unwrap()?;
         let container = pod.status?.container_statuses?.remove(0);
         let waiting = container.state?.waiting?;
         (waiting.message? == "configmap \"late\" not found").then_some(())
     })
     .await;
-    let _: ConfigMap = world
+    let _: ConfigMap = cluster
         .create(json!({"metadata": {"name": "late"}, "data": {"word": "at last"}}))
         .await;
-    world.pods_become("web-0:ready:0").await;
+    cluster.pods_become("web-0:ready:0").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workloads_of_other_images_are_left_alone() {
-    let world = World::new().await;
-    let _runtime = world.run().await;
-    let mut other = set(1, &["serve"]);
+    let cluster = TestCluster::new().await;
+    let _runtime = cluster.run().await;
+    let mut other = cluster.set(1, "serve");
     other["metadata"]["name"] = json!("other");
     other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("nginx");
-    let other: StatefulSet = world.create(other).await;
-    let _: StatefulSet = world.create(set(1, &["serve"])).await;
-    world.pods_become("web-0:ready:0").await;
-    let now = world.sets().get("other").await.unwrap();
+    let other: StatefulSet = cluster.create(other).await;
+    let _: StatefulSet = cluster.create(cluster.set(1, "serve")).await;
+    cluster.pods_become("web-0:ready:0").await;
+    let now = cluster.sets().get("other").await.unwrap();
     assert_eq!(now.resource_version(), other.resource_version());
 }

@@ -8,7 +8,7 @@ use polity_testing::{eventually, for_every_write};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::world::{World, is_alive, process_of, set};
+use crate::cluster::{TestCluster, is_alive, process_of};
 
 /// Ready as soon as it runs.
 fn without_probe(mut set: Value) -> Value {
@@ -19,12 +19,12 @@ fn without_probe(mut set: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_process_comes_back() {
-    let world = World::new().await;
-    let runtime = world.run().await;
-    let _: StatefulSet = world.create(set(1, &["serve"])).await;
-    let pod = world.pods_become("web-0:ready:0").await.remove(0);
+    let cluster = TestCluster::new().await;
+    let runtime = cluster.run().await;
+    let _: StatefulSet = cluster.create(cluster.set(1, "serve")).await;
+    let pod = cluster.pods_become("web-0:ready:0").await.remove(0);
     kill_process(Pid::from_raw(process_of(&pod)).unwrap(), Signal::KILL).unwrap();
-    let back = world.pods_become("web-0:ready:1").await.remove(0);
+    let back = cluster.pods_become("web-0:ready:1").await.remove(0);
     assert_eq!(back.uid(), pod.uid());
     let status = back
         .status
@@ -47,11 +47,11 @@ async fn a_killed_process_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_crashes_again_and_again_waits() {
-    let world = World::new().await;
-    let _runtime = world.run().await;
-    let _: StatefulSet = world.create(set(1, &["crash"])).await;
+    let cluster = TestCluster::new().await;
+    let _runtime = cluster.run().await;
+    let _: StatefulSet = cluster.create(cluster.set(1, "crash")).await;
     eventually("it backs off", || async {
-        let pod = world.pods().get_opt("web-0").await.unwrap()?;
+        let pod = cluster.pods().get_opt("web-0").await.unwrap()?;
         let status = pod.status?.container_statuses?.remove(0);
         let exit = status.last_state?.terminated?.exit_code;
         let reason = status.state?.waiting?.reason?;
@@ -62,17 +62,19 @@ async fn one_that_crashes_again_and_again_waits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_will_not_go_is_killed_after_its_grace() {
-    let world = World::new().await;
-    let _runtime = world.run().await;
-    let _: StatefulSet = world.create(without_probe(set(1, &["stubborn"]))).await;
-    let pod = world.pods_become("web-0:ready:0").await.remove(0);
-    world
+    let cluster = TestCluster::new().await;
+    let _runtime = cluster.run().await;
+    let _: StatefulSet = cluster
+        .create(without_probe(cluster.set(1, "stubborn")))
+        .await;
+    let pod = cluster.pods_become("web-0:ready:0").await.remove(0);
+    cluster
         .pods()
         .delete("web-0", &DeleteParams::default())
         .await
         .unwrap();
     eventually("it is another one", || async {
-        let now = world.pods().get_opt("web-0").await.unwrap()?;
+        let now = cluster.pods().get_opt("web-0").await.unwrap()?;
         (now.uid() != pod.uid()).then_some(())
     })
     .await;
@@ -81,15 +83,15 @@ async fn one_that_will_not_go_is_killed_after_its_grace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_runtime_starts_what_it_finds_dead() {
-    let world = World::new().await;
-    let runtime = world.run().await;
-    let _: StatefulSet = world.create(set(2, &["serve"])).await;
-    let before = world.pods_become("web-0:ready:0 web-1:ready:0").await;
+    let cluster = TestCluster::new().await;
+    let runtime = cluster.run().await;
+    let _: StatefulSet = cluster.create(cluster.set(2, "serve")).await;
+    let before = cluster.pods_become("web-0:ready:0 web-1:ready:0").await;
     runtime.stop().await;
     assert!(before.iter().all(|pod| !is_alive(process_of(pod))));
 
-    let runtime = world.run().await;
-    let after = world.pods_become("web-0:ready:1 web-1:ready:1").await;
+    let runtime = cluster.run().await;
+    let after = cluster.pods_become("web-0:ready:1 web-1:ready:1").await;
     assert!(
         before
             .iter()
@@ -102,19 +104,19 @@ async fn a_new_runtime_starts_what_it_finds_dead() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dying_at_any_write_changes_nothing_in_the_end() {
     let n_cut_off = for_every_write(|point| async move {
-        let world = World::new().await;
-        let _: StatefulSet = world.create(without_probe(set(1, &["serve"]))).await;
-        let faulty = point.client(world.client.clone());
-        if let Some(runtime) = world.run_with(faulty.client()).await {
+        let cluster = TestCluster::new().await;
+        let _: StatefulSet = cluster.create(without_probe(cluster.set(1, "serve"))).await;
+        let faulty = point.client(cluster.client.clone());
+        if let Some(runtime) = cluster.run_with(faulty.client()).await {
             // Until it dies, or is done without dying.
             tokio::select! {
                 () = faulty.struck() => {}
-                _ = world.set_completes() => {}
+                _ = cluster.set_completes() => {}
             }
             drop(runtime);
         }
-        let runtime = world.run().await;
-        let set = world.set_completes().await;
+        let runtime = cluster.run().await;
+        let set = cluster.set_completes().await;
         assert_eq!(set.status.unwrap().ready_replicas, Some(1));
         runtime.stop().await;
     })

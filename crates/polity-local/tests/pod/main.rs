@@ -1,5 +1,4 @@
-//! The program that tests run in Pods: it listens where it is told, says what it was given, and ends as its first
-//! argument asks.
+//! The program that tests run in Pods. It takes the place of `polity server` and behaves as the variables of its Pod say.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,25 +14,34 @@ fn main() -> ExitCode {
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
-        // `server` is what Pods of policy servers run.
-        Some("serve" | "server") => serve(&args[1..]),
-        Some("crash") => {
-            say("about to crash");
-            ExitCode::from(3)
-        }
-        Some("stubborn") => stubborn(),
+        // What Pods of policy servers run.
+        Some("server") => server(),
         Some("family") => family(),
         Some("runtime") => runtime(&args[1..]),
         _ => ExitCode::from(64),
     }
 }
 
-/// Serves its name on its port and readiness on the other; shows a file on demand.
-fn serve(shown: &[String]) -> ExitCode {
-    let text = |name: &str| {
-        let value = env::read(name).unwrap_or_default();
-        value.to_string_lossy().into_owned()
-    };
+/// Behaves as a variable of the Pod says.
+fn server() -> ExitCode {
+    match text("KUBEWARDEN_LOG_FMT").as_str() {
+        "serve" => serve(),
+        "crash" => {
+            say("about to crash");
+            ExitCode::from(3)
+        }
+        "stubborn" => stubborn(),
+        _ => ExitCode::from(64),
+    }
+}
+
+fn text(name: &str) -> String {
+    let value = env::read(name).unwrap_or_default();
+    value.to_string_lossy().into_owned()
+}
+
+/// Serves its name and the content of a file on one port, and readiness on the other.
+fn serve() -> ExitCode {
     let address = |port: &str| format!("{}:{}", text("KUBEWARDEN_BIND_ADDRESS"), text(port));
     let listen = |port: &str| TcpListener::bind(address(port)).expect("the port is free");
     let (main, ready) = (
@@ -43,19 +51,16 @@ fn serve(shown: &[String]) -> ExitCode {
     say(&format!(
         "{} says {}",
         text("POD_NAME"),
-        text("POLITY_GREETING")
+        text("KUBEWARDEN_LOG_LEVEL")
     ));
     std::thread::spawn(move || {
         for stream in ready.incoming().flatten() {
             answer(stream, "ready");
         }
     });
-    let file = shown.first().cloned();
+    let file = text("KUBEWARDEN_SOURCES_PATH");
     for stream in main.incoming().flatten() {
-        let content = file
-            .as_ref()
-            .and_then(|file| std::fs::read_to_string(file).ok());
-        let content = content.unwrap_or_default();
+        let content = std::fs::read_to_string(&file).unwrap_or_default();
         answer(stream, &format!("{} {content}", text("POD_NAME")));
     }
     ExitCode::SUCCESS

@@ -13,11 +13,11 @@ use polity_lifecycle::install::Installation;
 use polity_runtime::args::{ClientArgs, HumanDuration};
 use polity_runtime::retry::{self, Backoff};
 use polity_runtime::write::{WriteError, Writer};
-use polity_runtime::{Clock, VERSION, env};
+use polity_runtime::{Clock, env};
 use serde_json::Value;
 
 use super::readiness::{self, NotReady};
-use super::{Definition, MANAGER};
+use super::{Definition, MANAGER, default_image};
 
 /// How often an object is tried whose kind the API server does not know yet.
 const TRIES: usize = 20;
@@ -73,7 +73,7 @@ impl InstallArgs {
         let is_default_image = image.is_none();
         let installation = Installation {
             namespace,
-            image: image.unwrap_or_else(|| format!("polity:v{VERSION}")),
+            image: image.unwrap_or_else(default_image),
             replicas,
         };
         if let Some(folder) = folder {
@@ -265,7 +265,7 @@ mod tests {
     fn the_files_in_the_tree_are_those_of_this_version() {
         let installation = Installation {
             namespace: "kubewarden".into(),
-            image: format!("polity:v{VERSION}"),
+            image: default_image(),
             replicas: 1,
         };
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/install");

@@ -94,9 +94,9 @@ fn the_program_has_all_its_names() {
     let steps = of("RUN").join("\n");
     let package = env!("CARGO_PKG_NAME");
     assert!(steps.contains(&format!(
-        "cargo build --locked --release --package {package}"
+        "cargo build --locked --profile dist --package {package}"
     )));
-    assert!(steps.contains("cp target/release/polity /image/usr/local/bin/polity"));
+    assert!(steps.contains("cp target/dist/polity /image/usr/local/bin/polity"));
     for name in ["kubectl-polity", "policy-server", "kwctl"] {
         let link = format!("ln -s polity /image/usr/local/bin/{name}");
         assert!(steps.contains(&link), "{link}");

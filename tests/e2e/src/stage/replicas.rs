@@ -1,36 +1,21 @@
-//! The processes of policy servers: children of this process, each known by the uid of its Pod in its environment.
+//! The processes of policy servers: children of this process, each with the uid of its Pod in its environment.
 
-use std::fs;
-use std::path::Path;
-
+use polity_runtime::procfs::{self, Stat};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The process of a Pod; `None` while it has none.
 pub(super) fn process_of(pod_uid: &str) -> Option<Pid> {
-    let wanted = format!("POD_UID={pod_uid}");
-    let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
-    processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|id| is_our_child(*id))
-        .find(|id| has_variable(*id, &wanted))
-        .and_then(Pid::from_raw)
+    let us = std::process::id().cast_signed();
+    let is_our_child = |id: &i32| Stat::read(id).is_some_and(|stat| stat.parent == us);
+    let is_of_pod = |id: &i32| {
+        let environment = procfs::environment(id).unwrap_or_default();
+        environment.get("POD_UID").map(String::as_str) == Some(pod_uid)
+    };
+    let mut children = procfs::ids().into_iter().filter(is_our_child);
+    children.find(is_of_pod).and_then(Pid::from_raw)
 }
 
-/// Signals it, if it is still there.
+/// Signals a process, if it still exists.
 pub(super) fn signal(process: Pid, signal: Signal) {
     kill_process(process, signal).ok();
-}
-
-fn is_our_child(id: i32) -> bool {
-    let status = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
-    let parent = format!("PPid:\t{}", std::process::id());
-    status.is_ok_and(|status| status.lines().any(|line| line == parent))
-}
-
-fn has_variable(id: i32, variable: &str) -> bool {
-    let environment = fs::read(Path::new("/proc").join(id.to_string()).join("environ"));
-    environment.is_ok_and(|all| {
-        all.split(|byte| *byte == 0)
-            .any(|one| one == variable.as_bytes())
-    })
 }

@@ -6,6 +6,7 @@ use std::process::Output;
 use e2e::polity::{self, folder};
 use e2e::{Kubectl, Polity, eventually};
 use peers::Tool;
+use polity_runtime::procfs::is_running;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -91,14 +92,6 @@ fn policy_server(replicas: u32) -> Value {
     })
 }
 
-fn is_alive(process: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // One that nobody has collected yet is dead all the same.
-    stat.rsplit(") ")
-        .next()
-        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
-}
-
 #[test]
 fn kubectl_sees_scales_and_restarts_pods_of_this_machine() {
     let Some(world) = World::new() else { return };
@@ -139,13 +132,13 @@ fn kubectl_sees_scales_and_restarts_pods_of_this_machine() {
     k.ok(&format!("rollout status {SET} --timeout=110s"));
     let after = world.processes();
     assert_ne!(before, after);
-    assert!(!is_alive(&before[0]) && is_alive(&after[0]));
+    assert!(!is_running(&before[0]) && is_running(&after[0]));
 
     k.ok("delete pod policy-server-web-0");
     k.ok(&format!("rollout status {SET} --timeout=110s"));
     k.ok("delete policyserver web");
     k.ok("wait --for=delete pod/policy-server-web-0 --timeout=110s");
-    assert!(!is_alive(&after[0]));
+    assert!(!is_running(&after[0]));
 }
 
 #[test]
@@ -197,13 +190,13 @@ fn what_pods_say_is_read_by_kubectl_and_by_polity() {
 fn pods_end_with_polity_and_come_back_with_it() {
     let Some(world) = World::new() else { return };
     let before = world.processes();
-    assert!(before.len() == 2 && before.iter().all(|process| is_alive(process)));
+    assert!(before.len() == 2 && before.iter().all(is_running));
     let World { folder, server, k } = world;
     server.kill();
     eventually("no process is left", || {
         before
             .iter()
-            .all(|process| !is_alive(process))
+            .all(|process| !is_running(process))
             .then_some(())
     });
     let server = up(folder.path());
@@ -217,7 +210,10 @@ fn pods_end_with_polity_and_come_back_with_it() {
     let after = world.processes();
     let ended = world.server.interrupt();
     assert!(ended.status.success(), "{ended:?}");
-    assert!(after.iter().all(|process| !is_alive(process)), "{after:?}");
+    assert!(
+        after.iter().all(|process| !is_running(process)),
+        "{after:?}"
+    );
 }
 
 /// The namespaced editor of the hostile kind: its Pod would read the administrator's credentials.

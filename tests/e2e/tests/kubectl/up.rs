@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use e2e::polity::{self, folder};
 use e2e::{Kubectl, Polity};
 use peers::Tool;
+use polity_runtime::procfs::{self, Stat};
 use serde_json::Value;
 
 /// Runs a command about the Polity in a folder; what it said on both streams.
@@ -313,23 +314,13 @@ fn a_reader_that_had_enough_is_no_error() {
 
 /// The processes of policy servers that an instance runs.
 fn replicas(instance: i64) -> Vec<rustix::process::Pid> {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let replicas = processes.filter_map(|process| {
-        let stat = fs::read_to_string(process.path().join("stat")).ok()?;
-        let parent = stat
-            .rsplit_once(')')?
-            .1
-            .split_whitespace()
-            .nth(1)?
-            .to_owned();
-        let arguments = fs::read(process.path().join("cmdline")).ok()?;
-        let is_server = arguments.split(|byte| *byte == 0).any(|it| it == b"server");
-        let pid = process.file_name().to_str()?.parse().ok()?;
-        (is_server && parent == instance.to_string())
-            .then(|| rustix::process::Pid::from_raw(pid))
-            .flatten()
-    });
-    replicas.collect()
+    let is_child = |id: &i32| Stat::read(id).is_some_and(|stat| i64::from(stat.parent) == instance);
+    let is_server = |id: &i32| {
+        let arguments = procfs::arguments(id).unwrap_or_default();
+        arguments.iter().any(|argument| argument == "server")
+    };
+    let ids = procfs::ids().into_iter().filter(is_child).filter(is_server);
+    ids.filter_map(rustix::process::Pid::from_raw).collect()
 }
 
 /// A process that is stopped keeps its ports open and answers nothing.

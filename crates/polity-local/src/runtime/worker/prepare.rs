@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::PostParams;
 use tracing::{debug, warn};
 
-use super::super::{RETRY, WRITE_PATIENCE};
+use super::super::{RETRY, WRITE_PATIENCE, absence};
 use super::{Live, Worker};
 use crate::access::Wanted;
 use crate::container::{KUBECONFIG, Mounts, Ports, Surroundings, resolve, service_account};
@@ -26,7 +26,7 @@ pub(super) type Written = BTreeMap<PathBuf, Files>;
 impl Worker {
     /// Starts the process of the Pod, for the n-th time.
     pub(super) async fn start(&mut self, pod: &Pod, restarts: i32) -> Result<Live, Unready> {
-        self.check_permit(pod)?;
+        self.check_permit(pod).await?;
         let container = container(pod).ok_or_else(|| failed("the Pod has no container"))?;
         let image = container.image.as_deref().unwrap_or_default();
         let binary = self
@@ -67,10 +67,18 @@ impl Worker {
     }
 
     /// Before anything is made for the Pod: no token, no file, no log.
-    fn check_permit(&self, pod: &Pod) -> Result<(), Unready> {
+    async fn check_permit(&self, pod: &Pod) -> Result<(), Unready> {
         let permit = &self.shared.options.permit;
         let owners = self.shared.objects.owners(&permit.namespace);
-        may_run(pod, &owners, permit).map_err(|refusal| Unready::forbidden(refusal.to_string()))
+        let Err(refusal) = may_run(pod, &owners, permit) else {
+            return Ok(());
+        };
+        let message = refusal.to_string();
+        let is_reported = self.refused.as_ref() == Some(&message);
+        match is_reported || absence::is_final(&self.shared, &refusal).await {
+            true => Err(Unready::forbidden(message)),
+            false => Err(failed("its owner is not in the cache yet")),
+        }
     }
 
     fn program(

@@ -1,40 +1,47 @@
-//! A cluster with a local runtime in it.
+//! A cluster in this process with a local runtime, and the PolicyServer `web`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, CustomResourceExt as _, Resource as _, ResourceExt as _};
+use polity_api::policies::v1::PolicyServer;
 use polity_local::access;
 use polity_local::logs::{Limits, LogQuery, Logs};
-use polity_local::{Images, InstalledWorkload, Local, Options, Permit};
-use polity_runtime::{Clock, Shutdown};
-use polity_testing::{TestServer, eventually_within, objects};
+use polity_local::{Images, Local, Options, Permit};
+use polity_runtime::{Clock, Shutdown, procfs};
+use polity_testing::{TestServer, eventually, eventually_within, objects};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 /// Processes have to start, and this machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The set that tests register as their installation's, and its commands.
-const INSTALLED: (&str, [&str; 3]) = ("web", ["crash", "serve", "stubborn"]);
+/// The variables by which tests tell their program what to do. Pods may only have those of policy servers.
+pub(crate) const BEHAVIOUR: &str = "KUBEWARDEN_LOG_FMT";
+pub(crate) const GREETING: &str = "KUBEWARDEN_LOG_LEVEL";
+pub(crate) const SHOWN_FILE: &str = "KUBEWARDEN_SOURCES_PATH";
 
-/// What tests run in Pods.
+/// The program that tests run in Pods.
 pub(crate) fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_polity-local-pod"))
 }
 
-pub(crate) struct World {
+/// A cluster with the namespace `team`, the kinds of Polity and the PolicyServer `web`.
+pub(crate) struct TestCluster {
     pub(crate) server: TestServer,
     pub(crate) client: Client,
+    /// The PolicyServer `web`, once it is there.
+    web: Option<PolicyServer>,
     pub(crate) data_dir: tempfile::TempDir,
 }
 
-/// A runtime that runs; dropping it is its sudden end.
+/// A local runtime that runs; dropping it kills the runtime.
 pub(crate) struct Running {
     pub(crate) logs: Logs,
     shutdown: Shutdown,
@@ -48,7 +55,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Ends it as on SIGTERM.
+    /// Stops it as SIGTERM does.
     pub(crate) async fn stop(mut self) {
         self.shutdown.trigger();
         (&mut self.task).await.unwrap();
@@ -61,8 +68,15 @@ impl Running {
     }
 }
 
-impl World {
+impl TestCluster {
     pub(crate) async fn new() -> Self {
+        let mut cluster = Self::without_policy_servers().await;
+        cluster.create_policy_server().await;
+        cluster
+    }
+
+    /// A cluster that does not know the kind PolicyServer.
+    pub(crate) async fn without_policy_servers() -> Self {
         let server = TestServer::start().await;
         let client = server.client().await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -73,8 +87,28 @@ impl World {
         Self {
             server,
             client,
+            web: None,
             data_dir: tempfile::tempdir().unwrap(),
         }
+    }
+
+    /// Creates the kind PolicyServer and the one called `web`.
+    pub(crate) async fn create_policy_server(&mut self) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let definition = PolicyServer::crd();
+        definitions
+            .create(&PostParams::default(), &definition)
+            .await
+            .unwrap();
+        let servers: Api<PolicyServer> = Api::all(self.client.clone());
+        let server =
+            json!({"metadata": {"name": "web"}, "spec": {"image": "polity:v1", "replicas": 1}});
+        let server: PolicyServer = serde_json::from_value(server).unwrap();
+        let created = eventually("PolicyServers can be created", || async {
+            servers.create(&PostParams::default(), &server).await.ok()
+        })
+        .await;
+        self.web = Some(created);
     }
 
     pub(crate) async fn run(&self) -> Running {
@@ -88,11 +122,7 @@ impl World {
             node: "here".into(),
             permit: Permit {
                 namespace: "team".into(),
-                set_of_server: |server| format!("policy-server-{server}"),
-                installed: vec![InstalledWorkload {
-                    set: INSTALLED.0.into(),
-                    commands: INSTALLED.1.map(str::to_owned).into(),
-                }],
+                set_of_server: str::to_owned,
             },
             images: Images::default().with("polity", program()),
             launcher: program(),
@@ -192,6 +222,38 @@ impl World {
         })
         .await
     }
+
+    /// A StatefulSet `web` in the form that the controller gives it, with a readiness probe. `behaviour` is what the test
+    /// program does.
+    pub(crate) fn set(&self, replicas: i32, behaviour: &str) -> Value {
+        let owner = self.web.as_ref().unwrap().controller_owner_ref(&());
+        json!({
+            "metadata": {"name": "web", "ownerReferences": [owner.unwrap()]},
+            "spec": {
+                "replicas": replicas, "serviceName": "peers", "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {
+                        "terminationGracePeriodSeconds": 1,
+                        "containers": [{
+                            "name": "server", "image": "polity:v1", "args": ["server"],
+                            "env": [
+                                {"name": "KUBEWARDEN_PORT", "value": "8443"},
+                                {"name": "KUBEWARDEN_READINESS_PROBE_PORT", "value": "8081"},
+                                {"name": GREETING, "value": "hello"},
+                                {"name": BEHAVIOUR, "value": behaviour},
+                                {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                                {"name": "POLITY_POLICY_SERVER", "value": "web"},
+                            ],
+                            "ports": [{"name": "https", "containerPort": 8443}],
+                            "readinessProbe": {"httpGet": {"path": "/readiness", "port": 8081}, "periodSeconds": 1},
+                        }],
+                    },
+                },
+            },
+        })
+    }
 }
 
 fn show(pod: &Pod) -> String {
@@ -206,46 +268,12 @@ fn show(pod: &Pod) -> String {
     format!("{}:{ready}:{restarts}", pod.name_any())
 }
 
-/// A set `web` of our image with a readiness probe, in its usual shape.
-pub(crate) fn set(replicas: i32, args: &[&str]) -> Value {
-    json!({
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas, "serviceName": "peers", "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 1,
-                    "containers": [{
-                        "name": "server", "image": "polity:v1", "args": args,
-                        "env": [
-                            {"name": "KUBEWARDEN_PORT", "value": "8443"},
-                            {"name": "KUBEWARDEN_READINESS_PROBE_PORT", "value": "8081"},
-                            {"name": "POLITY_GREETING", "value": "hello"},
-                            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                        ],
-                        "ports": [{"name": "https", "containerPort": 8443}],
-                        "readinessProbe": {"httpGet": {"path": "/readiness", "port": 8081}, "periodSeconds": 1},
-                    }],
-                },
-            },
-        },
-    })
-}
-
-/// Whether a process of this number runs.
+/// Whether a process runs.
 pub(crate) fn is_alive(pid: i32) -> bool {
-    // One that nobody has collected yet is dead all the same.
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => !stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .trim_start()
-            .starts_with('Z'),
-        Err(_) if Path::new("/proc/self").exists() => false,
-        Err(_) => {
+    match procfs::ids().is_empty() {
+        false => procfs::is_running(pid),
+        // A system without /proc.
+        true => {
             let pid = rustix::process::Pid::from_raw(pid).unwrap();
             rustix::process::test_kill_process(pid).is_ok()
         }
