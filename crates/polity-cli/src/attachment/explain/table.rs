@@ -1,7 +1,7 @@
 //! An explanation for people: the policies, then every field with its winner and its losers.
 
 use jiff::Timestamp;
-use polity_attach::{Explanation, PolicyEntry};
+use polity_attach::{Explanation, PolicyEntry, Rule};
 
 use crate::attachment::text::{age, row, short};
 use crate::output::{Paint, columns};
@@ -191,9 +191,9 @@ fn fields(explanation: &Explanation, paint: Paint) -> String {
     for (field, _, policy, setting) in entries {
         let outcome = match (&setting.beaten_by, setting.rule) {
             (Some(winner), Some(rule)) => {
-                format!("beaten by {}: {}", winner.path(), rule.sentence())
+                format!("overridden by {} ({})", winner.path(), reason(rule))
             }
-            (None, Some(rule)) => rule.sentence().to_owned(),
+            (None, Some(rule)) => reason(rule).to_owned(),
             _ => paint.good("in force"),
         };
         rows.push(vec![
@@ -207,4 +207,17 @@ fn fields(explanation: &Explanation, paint: Paint) -> String {
         ]);
     }
     columns(&rows)
+}
+
+/// Why one policy takes precedence over another.
+fn reason(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Direct => "direct policies take precedence over inherited ones",
+        Rule::Stanza => "overrides take precedence over defaults",
+        Rule::Level => "the highest override and the lowest default take precedence",
+        Rule::Age => "the older policy takes precedence",
+        Rule::Name => "the first by namespace and name takes precedence",
+        Rule::Strategy => "an atomic policy applies as a whole",
+        Rule::Object => "the object sets the field itself",
+    }
 }
