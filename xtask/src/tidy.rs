@@ -56,6 +56,7 @@ fn check() -> Result<Vec<Problem>> {
     let metadata = shell::metadata(true)?;
     let mut problems = arrows::check(&arrows::Package::from_metadata(&metadata));
     problems.extend(manifests::check_single_versions(&metadata));
+    let sections = links::Sections::read(&root).context("reading docs/spec")?;
     for folder in ["crates", "tests", "xtask"] {
         for path in files(&root.join(folder), "toml")? {
             if path.ends_with("Cargo.toml") {
@@ -66,11 +67,15 @@ fn check() -> Result<Vec<Problem>> {
         for path in files(&root.join(folder), "rs")? {
             let (place, text) = read(&root, &path)?;
             problems.extend(sources::check(&place, &text));
+            if place != "xtask/src/tidy/links.rs" {
+                problems.extend(sections.check(&place, &text));
+            }
         }
     }
     for path in documents(&root)? {
         let (place, text) = read(&root, &path)?;
         problems.extend(links::check(&root, &place, &text));
+        problems.extend(sections.check(&place, &text));
     }
     Ok(problems)
 }

@@ -25,6 +25,7 @@ use crate::object::{Snapshot, Stored};
 use crate::object::{encode, meta};
 use crate::openapi::Documents;
 use crate::registry::Registry;
+use crate::request::body::BodyBudget;
 use crate::served::{Compiler, ServedResource};
 use polity_auth::authorize::{AuthorizationMode, Authorizer};
 use polity_auth::rbac::Roles;
@@ -58,6 +59,8 @@ pub struct ClusterOptions {
     pub identity: Identity,
     /// Shared by the clusters of a fleet.
     pub compiler: Compiler,
+    /// Shared by the clusters of a fleet.
+    pub body_budget: BodyBudget,
 }
 
 /// One named check and whether it passes.
@@ -75,6 +78,7 @@ pub struct Cluster {
     authorization: AuthorizationMode,
     identity: Identity,
     compiler: Compiler,
+    body_budget: BodyBudget,
     registry: ArcSwap<Registry>,
     summaries: Mutex<Summaries>,
     roles: ArcSwap<Roles>,
@@ -109,6 +113,7 @@ impl Cluster {
             authorization: options.authorization,
             identity: options.identity,
             compiler: options.compiler,
+            body_budget: options.body_budget,
             registry: ArcSwap::default(),
             summaries: Mutex::default(),
             roles: ArcSwap::default(),
@@ -146,6 +151,11 @@ impl Cluster {
         &self.identity
     }
 
+    /// What the bodies of all requests may take together.
+    pub fn body_budget(&self) -> &BodyBudget {
+        &self.body_budget
+    }
+
     pub fn compiler(&self) -> &Compiler {
         &self.compiler
     }
@@ -162,7 +172,7 @@ impl Cluster {
         self.roles.load_full()
     }
 
-    /// Where Pod logs come from, once a runtime plugged itself in (B10).
+    /// Where Pod logs come from, once a runtime plugged itself in.
     pub fn log_source(&self) -> Option<&Arc<dyn LogSource>> {
         self.logs.get()
     }
@@ -201,7 +211,7 @@ impl Cluster {
         }
     }
 
-    /// H3: from now on `/readyz` says so.
+    /// Marks the cluster as ready, which `/readyz` reports.
     pub fn mark_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
@@ -296,7 +306,7 @@ impl Cluster {
         )
     }
 
-    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too (AD19, D8).
+    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too.
     pub async fn commit(&self, write: Write) -> Result<Stored, CommitFailure> {
         let deleted = matches!(write.change, Change::Delete(_));
         let bucket = write.key.bucket.clone();
@@ -334,7 +344,7 @@ impl Cluster {
         self.roles.store(Arc::new(Roles::from_objects(&objects)));
     }
 
-    /// One role or binding changed; what counts is what the store says now.
+    /// Reads one changed role or binding from the store again.
     fn refresh_role(&self, changed: &Stored) {
         let snapshot = self.store.current();
         let (object, present) = snapshot
@@ -361,7 +371,7 @@ impl Cluster {
         self.webhooks.store(Arc::new(known.refreshed(&objects)));
     }
 
-    /// C4: accepts names and establishes definitions, serving each before anyone can see that it is established.
+    /// Accepts names and establishes definitions, serving each before anyone can see that it is established.
     async fn settle_definitions(&self) -> Result<(), CommitFailure> {
         loop {
             let (snapshot, mut definitions) = self.definitions();
@@ -392,7 +402,7 @@ impl Cluster {
             };
             match self.store.commit(write).await {
                 Ok(stored) => self.signals.committed(self, &stored, false),
-                // Somebody else changed it: look again.
+                // Another writer changed it: read again and retry.
                 Err(CommitError::Changed { .. } | CommitError::Missing { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -463,7 +473,7 @@ impl Cluster {
                 Err(error) => warn!(
                     cluster = self.name,
                     error = &error as &dyn std::error::Error,
-                    "definition left out"
+                    "definition cannot be served"
                 ),
             }
         }

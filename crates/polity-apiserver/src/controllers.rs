@@ -1,7 +1,7 @@
 //! The few controllers without which an API server is no use: garbage collection, namespaces, definitions,
 //! default service accounts, aggregated roles, expired events.
 //!
-//! Each is level-based: a signal only says where to look, and what is found there decides.
+//! Each is level-based: a signal names an object, and the state of that object decides what to do.
 
 pub mod bootstrap;
 pub mod definitions;
@@ -20,7 +20,7 @@ use crate::engine::{Call, Warnings};
 use crate::served::ServedResource;
 use polity_auth::UserInfo;
 
-/// A controller as the caller of the engine: its user, and warnings nobody reads.
+/// A controller as the caller of the engine: its user, and the warnings, which are dropped.
 #[derive(Debug)]
 pub struct Actor {
     user: UserInfo,

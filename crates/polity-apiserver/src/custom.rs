@@ -1,4 +1,5 @@
-//! Custom resources: their definitions as objects, and the kinds they make (section 15 of the reference).
+//! Custom resources: their definitions as objects, and the kinds they make
+//! (docs/spec/apiserver.md#15-customresourcedefinitions).
 
 pub mod approval;
 pub mod bucket;

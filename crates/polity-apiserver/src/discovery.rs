@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are (section 3 of the reference).
+//! Discovery: which groups, versions and resources there are (docs/spec/apiserver.md#3-discovery).
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn verbs(def: &ServedResource) -> Vec<&'static str> {
     if def.flags.create_only {
         return vec!["create"];
     }
-    // C6: nothing new while the definition goes away.
+    // Nothing new while the definition goes away.
     let terminating = def
         .custom
         .as_ref()
@@ -100,7 +100,7 @@ fn subresources(def: &ServedResource) -> Vec<Sub> {
     subs
 }
 
-/// D3: the aggregated form of `/api` (`core`) or `/apis`.
+/// The aggregated form of `/api` (`core`) or `/apis`.
 pub fn aggregated(registry: &Registry, core: bool, version: &str) -> Value {
     let items: Vec<Value> = registry
         .groups()
@@ -159,7 +159,7 @@ fn aggregated_resource(def: &ServedResource) -> Value {
     resource
 }
 
-/// D5: the plain form of `/api`.
+/// The plain form of `/api`.
 pub fn api_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions", "versions": ["v1"],
@@ -167,7 +167,7 @@ pub fn api_versions(address: &str) -> Value {
     })
 }
 
-/// D5: the plain form of `/apis`.
+/// The plain form of `/apis`.
 pub fn group_list(registry: &Registry) -> Value {
     let groups: Vec<Value> = registry
         .groups()
@@ -178,7 +178,7 @@ pub fn group_list(registry: &Registry) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// D5: `/apis/{group}`.
+/// `/apis/{group}`.
 pub fn group(registry: &Registry, name: &str) -> Option<Value> {
     let group = registry
         .group(name)
@@ -197,7 +197,7 @@ fn group_value(name: &str, versions: &[String]) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
-/// D5: `/api/v1` and `/apis/{group}/{version}`.
+/// `/api/v1` and `/apis/{group}/{version}`.
 pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let all = registry.resources(group, version)?;
     let mut resources: Vec<Value> = Vec::new();

@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The value of a stored object in the version this call speaks, as a read would show it (C8).
+    /// The value of a stored object in the version of this call, as a read returns it.
     pub fn value(&self, stored: &Stored) -> Value {
         self.def.read(stored)
     }
@@ -100,7 +100,7 @@ pub enum Written {
     Dry(Value),
 }
 
-/// Warnings for the client, each once (F6).
+/// Warnings for the client, each once.
 #[derive(Debug, Default)]
 pub struct Warnings(Mutex<Findings>);
 

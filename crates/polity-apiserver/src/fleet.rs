@@ -1,5 +1,5 @@
 //! Several clusters in one process, on one listener: the hub at the root, and each cluster behind
-//! `/clusters/{name}` (U14).
+//! `/clusters/{name}`.
 
 mod addresses;
 
@@ -23,11 +23,12 @@ use polity_runtime::tls::{ClientAuthMode, ServerTls, TlsError, TlsMaterial};
 use polity_store::{OpenError, Options};
 use tracing::info;
 
-use crate::cluster::identity::{self, Identity, IdentityError, KeyPlace};
+use crate::cluster::identity::{self, Identity, IdentityError, KeyStorage};
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::controllers::{self, bootstrap};
 use crate::http_api::{self, Incoming, respond};
 use crate::metrics::RequestMetrics;
+use crate::request::body::BodyBudget;
 use crate::served::Compiler;
 use polity_auth::AuthorizationMode;
 use polity_kinds::status::ApiError;
@@ -88,18 +89,18 @@ impl Fleet {
             .with_limits(options.limits);
         let address = server.address();
         let now = options.clock.now();
-        let root_place = options
-            .data_dir
-            .as_ref()
-            .map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.join("pki")));
-        let authority = root_place.keep_authority("ca.pem", "polity", now)?;
+        let root_storage = options.data_dir.as_ref().map_or(KeyStorage::Memory, |dir| {
+            KeyStorage::Directory(dir.join("pki"))
+        });
+        let authority = root_storage.keep_authority("ca.pem", "polity", now)?;
         let authority_pem = authority.certificate().to_pem();
         let compiler = Compiler::default();
+        let body_budget = BodyBudget::default();
         let mut clusters = BTreeMap::new();
         for name in std::iter::once(&options.hub).chain(&options.members) {
             clusters.insert(
                 name.clone(),
-                open(name, &options, &compiler, &authority_pem, now)?,
+                open(name, &options, &compiler, &body_budget, &authority_pem, now)?,
             );
         }
         let tls = serving_tls(&authority, address, clusters.values(), now)?;
@@ -136,7 +137,7 @@ impl Fleet {
         let (shutdown, clusters) = (tasks.shutdown().clone(), self.clusters.clone());
         tasks.spawn_finite("watch closer", async move {
             shutdown.triggered().await;
-            // W15: open watches end, or the drain would wait for them.
+            // Open watches end, or the drain would wait for them.
             for cluster in clusters.values() {
                 cluster.shut_down();
             }
@@ -185,6 +186,7 @@ fn open(
     name: &str,
     options: &FleetOptions,
     compiler: &Compiler,
+    body_budget: &BodyBudget,
     authority_pem: &str,
     now: Timestamp,
 ) -> Result<Arc<Cluster>, FleetError> {
@@ -192,16 +194,16 @@ fn open(
         .data_dir
         .as_ref()
         .map(|dir| identity::directory_of(dir, name));
-    let place = directory
+    let storage = directory
         .as_ref()
-        .map_or(KeyPlace::Memory, |dir| KeyPlace::Directory(dir.clone()));
+        .map_or(KeyStorage::Memory, |dir| KeyStorage::Directory(dir.clone()));
     let store = directory.map_or_else(Options::memory, |dir| Options::directory(dir.join("store")));
     // The store first: it is what tells that another process has this directory.
     let failed = |source| FleetError::Store {
         cluster: name.to_owned(),
         source,
     };
-    let identity = Identity::load(name, &place, authority_pem, now)?;
+    let identity = Identity::load(name, &storage, authority_pem, now)?;
     Cluster::open(ClusterOptions {
         name: name.to_owned(),
         store,
@@ -209,11 +211,12 @@ fn open(
         clock: options.clock.clone(),
         identity,
         compiler: compiler.clone(),
+        body_budget: body_budget.clone(),
     })
     .map_err(failed)
 }
 
-/// AU2: a fresh certificate under the kept CA.
+/// A fresh certificate under the kept CA.
 fn serving_tls<'a>(
     authority: &Authority,
     address: SocketAddr,
@@ -284,8 +287,8 @@ async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
     };
     let started = cluster.clock().moment();
     let incoming = Incoming::new(request.map(Body::new), path);
-    let (response, summary) = http_api::handle(cluster, incoming, &app.metrics).await;
+    let (response, labels) = http_api::handle(cluster, incoming, &app.metrics).await;
     let took = cluster.clock().moment().since(started);
-    app.metrics.observe(&summary, response.status(), took);
+    app.metrics.observe(&labels, response.status(), took);
     response
 }

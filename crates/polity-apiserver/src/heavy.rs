@@ -68,7 +68,7 @@ fn may_block<T>(
     context: &mut Context<'_>,
     poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
-    // A runtime with a single thread has nobody to hand its tasks to.
+    // A runtime with a single thread has no other thread for its tasks.
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     if matches!(flavor, Ok(RuntimeFlavor::MultiThread)) {
         block_in_place(|| poll(context))

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::request::Parts;
 use http::{Request, Response};
@@ -21,15 +22,16 @@ use crate::cluster::Cluster;
 use crate::engine::Warnings;
 use crate::metrics::{RequestLabels, RequestMetrics};
 use crate::registry::Registry;
+use crate::request::body::{self, Reservation};
 use crate::request::path::{self, Target};
 use crate::request::query::Query;
 use polity_auth::impersonate::Impersonation;
 use polity_auth::{Attributes, Authorizer, Credentials, UserInfo};
 use polity_kinds::status::ApiError;
 
-/// U12: reads and other requests that do not stream.
+/// Reads and other requests that do not stream.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
-/// U12: writes of one object.
+/// Writes of one object.
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// A request to one cluster, its prefix already taken off.
@@ -38,6 +40,8 @@ pub struct Incoming {
     pub body: Body,
     pub path: String,
     pub query: Query,
+    /// What the body takes of the budget of all bodies, for as long as the request is handled.
+    reservation: Reservation,
 }
 
 impl Incoming {
@@ -50,7 +54,16 @@ impl Incoming {
             body,
             path,
             query,
+            reservation: Reservation::default(),
         }
+    }
+
+    /// Reads the body, or refuses it when it is too large or too much is in flight.
+    pub async fn read_body(&mut self, cluster: &Cluster) -> Result<Bytes, ApiError> {
+        let (bytes, reservation) =
+            body::read(std::mem::take(&mut self.body), cluster.body_budget()).await?;
+        self.reservation = reservation;
+        Ok(bytes)
     }
 
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
@@ -60,7 +73,7 @@ impl Incoming {
             .and_then(|value| value.to_str().ok())
     }
 
-    /// S12: the manager of a client that names none.
+    /// The manager of a client that names none.
     fn default_manager(&self) -> String {
         let agent = self.header(USER_AGENT).unwrap_or_default();
         let name = agent.split('/').next().unwrap_or_default();
@@ -209,7 +222,7 @@ fn certificate_identity(cluster: &Cluster, incoming: &Incoming) -> Option<Client
     certificate.client_identity()
 }
 
-/// The user to act as (AU5), if they may do what is asked.
+/// The user to act as, if they may do what is asked.
 fn authorized(
     cluster: &Cluster,
     incoming: &Incoming,

@@ -1,4 +1,4 @@
-//! Kubeconfigs for the clusters of a fleet (AU2).
+//! Kubeconfigs for the clusters of a fleet.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Pod logs, for whoever runs the Pods (B10).
+//! The interface to the runtime that has the logs of Pods.
 
 use std::pin::Pin;
 
@@ -21,7 +21,7 @@ pub struct LogOptions {
 /// Lines of a log, as they come.
 pub type LogStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
-/// Somebody who has the logs of Pods.
+/// Provides the logs of Pods.
 pub trait LogSource: Send + Sync {
     /// The log of a Pod, or `None` when this source does not run it.
     fn open(&self, namespace: &str, pod: &str, options: &LogOptions) -> Option<LogStream>;

@@ -1,4 +1,4 @@
-//! Thin OpenAPI v3: what `kubectl` validates and explains with, and no more (section 4 of the reference).
+//! Thin OpenAPI v3: what `kubectl` validates and explains with, and no more (docs/spec/apiserver.md#4-openapi).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,6 @@ impl Documents {
         Self { documents }
     }
 
-    /// A1
     pub fn index(&self) -> Value {
         let paths: Map<String, Value> = self
             .documents
@@ -139,7 +138,6 @@ fn component_name(def: &ServedResource) -> String {
     format!("{}.{}.{}", parts.join("."), def.gvk.version, def.gvk.kind)
 }
 
-/// A8
 fn custom_component(def: &ServedResource) -> (String, Value) {
     let mut schema = def
         .custom
@@ -172,7 +170,7 @@ fn gvk(def: &ServedResource) -> Value {
     json!({"group": def.gvk.group, "version": def.gvk.version, "kind": def.gvk.kind})
 }
 
-/// A4, A5: enough of the paths for validation and `explain`.
+/// Enough of the paths for validation and `explain`.
 fn paths_of(def: &ServedResource) -> Vec<(String, Value)> {
     let gv = def.gvk.group_version();
     let root = if gv.group.is_empty() {

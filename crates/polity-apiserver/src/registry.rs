@@ -151,7 +151,7 @@ impl Registry {
     }
 }
 
-/// D7: GA before beta before alpha, higher numbers first, other names last and alphabetically.
+/// GA before beta before alpha, higher numbers first, other names last and alphabetically.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (priority(a), priority(b)) {
         (Some(a), Some(b)) => b.cmp(&a),
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d7_versions_are_ordered_by_priority() {
+    fn versions_are_ordered_by_priority() {
         let mut versions = [
             "v1alpha1", "foo", "v2beta1", "v10", "v1", "v2", "bar", "v1beta2", "v2beta10",
         ];

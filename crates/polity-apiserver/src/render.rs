@@ -1,4 +1,4 @@
-//! Objects in the form a client asked for: plain, Table, or metadata only (N4–N8, N14).
+//! Objects in the form a client asked for: plain, Table, or metadata only.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::served::ServedResource;
 use polity_kinds::status::ApiError;
 use polity_kinds::table;
 
-/// What `rows[].object` of a Table holds (N6).
+/// What `rows[].object` of a Table holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RowObject {
     None,
@@ -28,7 +28,7 @@ pub struct Renderer {
     rows: RowObject,
     heads: Heads,
     now: Timestamp,
-    /// N7: only the first Table of a watch defines its columns.
+    /// Only the first Table of a watch defines its columns.
     columns_sent: bool,
 }
 

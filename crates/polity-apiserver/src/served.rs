@@ -1,4 +1,4 @@
-//! A resource as this server serves it: what the table of kinds says, and for a custom resource what its definition
+//! A resource as this server serves it: its data as a kind, and for a custom resource what its definition
 //! adds.
 
 pub mod compiled;
@@ -46,7 +46,7 @@ impl ServedResource {
     }
 }
 
-/// Everything that the table of kinds says holds for custom resources too.
+/// Built-in and custom resources have the same data.
 impl Deref for ServedResource {
     type Target = ResourceDef;
 

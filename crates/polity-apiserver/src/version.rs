@@ -1,4 +1,4 @@
-//! Which Kubernetes this is (H1).
+//! Which Kubernetes this is.
 
 use serde_json::{Value, json};
 

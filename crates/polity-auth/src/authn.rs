@@ -1,4 +1,4 @@
-//! Authentication (AU1): from a request's credentials to its user.
+//! Authentication: from a request's credentials to its user.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ impl Authenticator {
         &self.issuer
     }
 
-    /// The user of a request, or 401. A certificate goes before a token; a wrong token is refused even
+    /// The user of a request, or 401. A certificate takes precedence over a token; a wrong token is refused even
     /// where none is needed.
     pub fn authenticate(
         &self,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn au1_credentials_make_the_user() {
+    fn credentials_make_the_user() {
         let authenticator = authenticator();
         let body = json!({});
         let request = TokenRequest {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn au1_anonymous_requests_can_be_refused() {
+    fn anonymous_requests_can_be_refused() {
         let strict = authenticator().without_anonymous();
         let error = strict
             .authenticate(&Credentials::default(), &objects, now())
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn au8_a_static_token_is_good_for_this_server_only() {
+    fn a_static_token_is_good_for_this_server_only() {
         let authenticator = authenticator();
         let ask = |audience: &str| {
             authenticator.authenticate_token("hunter2", &[audience.to_owned()], &objects, now())

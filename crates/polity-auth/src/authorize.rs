@@ -1,10 +1,10 @@
-//! The authorizer: roles, the group that may do everything, and the words of a refusal (E11).
+//! The authorizer: roles, the group that may do everything, and the messages of a refusal.
 
 use crate::rbac::{RoleError, Roles, Rule};
 use crate::{AUTHENTICATED, Attributes, MASTERS, UserInfo};
 use polity_kinds::status::{ApiError, Details, ResourceName};
 
-/// How requests are authorized (AU6).
+/// How requests are authorized.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AuthorizationMode {
     /// Roles decide.
@@ -14,12 +14,12 @@ pub enum AuthorizationMode {
     AlwaysAllow,
 }
 
-/// What an authorizer says.
+/// The decision of an authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes, and by what; the reason is empty where there is nothing to say.
+    /// Allowed, with the rule that allows it; the reason may be empty.
     Allow { reason: String },
-    /// Nothing allows it, which refuses the request. The reason tells what could not be resolved.
+    /// Nothing allows it, which refuses the request. The reason names what could not be resolved.
     NoOpinion { reason: String },
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn e11_refusals_say_who_cannot_do_what_where() {
+    fn refusals_say_who_cannot_do_what_where() {
         let alice = user("alice", &[]);
         for (request, reason, expected) in [
             (
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn au6_masters_and_always_allow() {
+    fn masters_and_always_allow() {
         let roles = Roles::default();
         let (rbac, always) = (AuthorizationMode::Rbac, AuthorizationMode::AlwaysAllow);
         for (mode, user, expected) in [
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn au6_missing_roles_are_named_in_the_refusal() {
+    fn missing_roles_are_named_in_the_refusal() {
         let binding = json!({
             "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
             "roleRef": {"kind": "ClusterRole", "name": "gone"}, "subjects": [{"kind": "User", "name": "alice"}],

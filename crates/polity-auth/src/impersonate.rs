@@ -1,9 +1,9 @@
-//! Impersonation (AU5): acting as somebody else, for those who may.
+//! Impersonation: acting as another user, if RBAC allows it.
 //!
 //! Kubernetes knows two ways to be allowed. The old one is the verb `impersonate` on the users, groups
 //! and so on that are asked for. The constrained one, since 1.36, is the pair `impersonate:{mode}` on
 //! whom and `impersonate-on:{mode}:{verb}` on the request itself. The first way that works is taken; a
-//! refusal tells of the first that was tried.
+//! refusal names the first that was tried.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME_EXTRA: &str = "authentication.kubernetes.io/node-name";
 const GROUP: &str = "authentication.k8s.io";
 
-/// Whom a request asks to be taken for, as its headers say it.
+/// The user that a request asks to act as, from its headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impersonation {
     wanted: UserInfo,
@@ -256,7 +256,7 @@ impl Check<'_> {
             };
         }
         match (self.mode, node_name(username)) {
-            // Whoever may be the node they run on may be it on any node.
+            // A user who may impersonate the node it runs on may do so on any node.
             (Mode::AssociatedNode, _) => Target {
                 group,
                 resource: "nodes",

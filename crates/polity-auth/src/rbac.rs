@@ -1,4 +1,4 @@
-//! Role-based access control (AU7): an index of roles and bindings that answers who may do what.
+//! Role-based access control: an index of roles and bindings that answers who may do what.
 
 mod aggregate;
 mod escalation;
@@ -20,7 +20,7 @@ use crate::{Attributes, UserInfo, service_account};
 /// The API group of roles and bindings.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Roles and bindings as they stand; cheap to clone and never changed in place.
+/// An immutable set of roles and bindings that is cheap to clone.
 ///
 /// Cluster-wide ones live under the empty namespace. A rule or binding that cannot be read grants
 /// nothing.

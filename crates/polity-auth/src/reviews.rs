@@ -1,4 +1,4 @@
-//! Questions about users and permissions (AU8): objects that are answered on POST and never stored.
+//! Questions about users and permissions: objects that are answered on POST and never stored.
 
 mod access;
 
@@ -133,7 +133,7 @@ fn token(body: &Value, context: &ReviewContext<'_>) -> Result<Value, ApiError> {
     ))
 }
 
-/// A token is first taken for a static one, then for a service account's; both refusals are told.
+/// A token is first taken for a static one, then for a service account's; both errors are reported.
 fn refused(error: &TokenError) -> String {
     match error {
         TokenError::Unrecognized => error.to_string(),

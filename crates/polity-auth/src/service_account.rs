@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn au4_user_names_of_service_accounts() {
+    fn user_names_of_service_accounts() {
         assert_eq!(username("ns", "sa"), "system:serviceaccount:ns:sa");
         assert_eq!(
             groups("ns"),

@@ -1,4 +1,4 @@
-//! Service-account tokens (AU4): what they say, signing them, and finding out whose they are.
+//! Service account tokens: claims, signing, and validation.
 //!
 //! A token is worth something only where its issuer and key are known, so the tokens of one cluster
 //! mean nothing to another.
@@ -27,7 +27,7 @@ use super::{Secret, UserInfo};
 /// How far two clocks may differ.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     pub iss: String,
@@ -162,7 +162,7 @@ impl TokenIssuer {
         &self.audiences
     }
 
-    /// Signs what a token says.
+    /// Signs the claims of a token.
     pub fn sign(&self, claims: &Claims) -> Result<Secret, SigningError> {
         // Kubernetes leaves out `typ`.
         let header = Header {
@@ -177,7 +177,7 @@ impl TokenIssuer {
         )?))
     }
 
-    /// Checks signature, time and audience; answers with what the token says and which of the `wanted`
+    /// Checks signature, time and audience; returns the claims and which of the `wanted`
     /// audiences it is good for. Whether what it names still exists is [`TokenIssuer::authenticate`]'s.
     pub fn verify(
         &self,

@@ -137,7 +137,7 @@ pub(crate) fn cluster_with_scores(object: &Json, scores: &Json) -> Value {
     map(members.chain([(key(SCORES), from_json(scores))]).collect())
 }
 
-/// The scores of a cluster under one name, none when nobody gave any.
+/// The scores of a cluster under one name, none if it has none.
 pub(crate) fn scores(cluster: &Value, resource: &str) -> Value {
     let member = |value: &Value, name: &str| match value {
         Value::Map(members) => members.map.get(&key(name)).cloned(),

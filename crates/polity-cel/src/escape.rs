@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c15_field_names_escape_as_kubernetes_escapes_them() {
+    fn field_names_escape_as_kubernetes_escapes_them() {
         let cases = [
             ("plain", Some("plain")),
             ("a.b", Some("a__dot__b")),

@@ -98,7 +98,7 @@ impl Rule {
 }
 
 impl Rules {
-    /// Compiles all rules of an `openAPIV3Schema`. Errors name their place below `path`.
+    /// Compiles all rules of an `openAPIV3Schema`. Errors name their position below `path`.
     pub fn compile(schema: &Value, path: &FieldPath) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         let root = compile::compile(schema, path, &mut errors);
@@ -121,20 +121,20 @@ impl Rules {
             budget: Budget::of(Budget::PER_OBJECT),
         };
         if let Some(root) = &self.root {
-            let place = Place {
+            let position = ValuePosition {
                 path: FieldPath::root(),
                 old,
                 ratchet: old.map(|old| (new, old)),
             };
             // The only error is a spent budget, and it has been reported.
-            let _ = run.node(root, new, &place);
+            let _ = run.node(root, new, &position);
         }
         run.errors
     }
 }
 
 /// Where a value stands and what stood there before.
-struct Place<'a> {
+struct ValuePosition<'a> {
     path: FieldPath,
     /// The old value, where it can be told which one that is.
     old: Option<&'a Value>,
@@ -142,7 +142,7 @@ struct Place<'a> {
     ratchet: Option<(&'a Value, &'a Value)>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ValuePosition<'a> {
     fn below(&self, path: FieldPath, new: &'a Value, old: Option<&'a Value>) -> Self {
         Self {
             path,
@@ -166,17 +166,17 @@ struct Run {
 struct Stop;
 
 impl Run {
-    fn node(&mut self, node: &Node, new: &Value, place: &Place<'_>) -> Result<(), Stop> {
+    fn node(&mut self, node: &Node, new: &Value, position: &ValuePosition<'_>) -> Result<(), Stop> {
         if new.is_null() {
             return Ok(());
         }
-        self.rules(node, new, place)?;
+        self.rules(node, new, position)?;
         for branch in &node.all_of {
-            self.node(branch, new, place)?;
+            self.node(branch, new, position)?;
         }
         match new {
-            Value::Array(items) => self.items(node, items, place),
-            Value::Object(members) => self.members(node, members, place),
+            Value::Array(items) => self.items(node, items, position),
+            Value::Object(members) => self.members(node, members, position),
             _ => Ok(()),
         }
     }
@@ -185,30 +185,39 @@ impl Run {
         &mut self,
         node: &Node,
         members: &Map<String, Value>,
-        place: &Place<'_>,
+        position: &ValuePosition<'_>,
     ) -> Result<(), Stop> {
-        let old = place.old.and_then(Value::as_object);
+        let old = position.old.and_then(Value::as_object);
         for (name, value) in members {
             let old = old.and_then(|old| old.get(name));
             if let Some(below) = &node.additional {
-                self.node(below, value, &place.below(place.path.key(name), value, old))?;
+                self.node(
+                    below,
+                    value,
+                    &position.below(position.path.key(name), value, old),
+                )?;
             }
             if let Some(below) = node.properties.get(name) {
                 self.node(
                     below,
                     value,
-                    &place.below(place.path.child(name), value, old),
+                    &position.below(position.path.child(name), value, old),
                 )?;
             }
         }
         Ok(())
     }
 
-    fn items(&mut self, node: &Node, items: &[Value], place: &Place<'_>) -> Result<(), Stop> {
+    fn items(
+        &mut self,
+        node: &Node,
+        items: &[Value],
+        position: &ValuePosition<'_>,
+    ) -> Result<(), Stop> {
         let Some(below) = &node.items else {
             return Ok(());
         };
-        let old = place.old.and_then(Value::as_array);
+        let old = position.old.and_then(Value::as_array);
         let by_key: BTreeMap<Vec<String>, &Value> = old
             .into_iter()
             .flatten()
@@ -219,17 +228,22 @@ impl Run {
             self.node(
                 below,
                 item,
-                &place.below(place.path.index(index), item, old),
+                &position.below(position.path.index(index), item, old),
             )?;
         }
         Ok(())
     }
 
-    fn rules(&mut self, node: &Node, new: &Value, place: &Place<'_>) -> Result<(), Stop> {
+    fn rules(
+        &mut self,
+        node: &Node,
+        new: &Value,
+        position: &ValuePosition<'_>,
+    ) -> Result<(), Stop> {
         if node.rules.is_empty() {
             return Ok(());
         }
-        let old = place.old.filter(|old| !old.is_null());
+        let old = position.old.filter(|old| !old.is_null());
         let own = Bindings::new().value("self", node.shape.value(new));
         let old = old.map(|old| node.shape.value(old));
         let with_old = match &old {
@@ -242,9 +256,9 @@ impl Run {
             }
             if rule.old_self_is_optional {
                 let bindings = own.clone().value("oldSelf", convert::optional(old.clone()));
-                self.rule(node, rule, &bindings, new, place)?;
+                self.rule(node, rule, &bindings, new, position)?;
             } else {
-                self.rule(node, rule, &with_old, new, place)?;
+                self.rule(node, rule, &with_old, new, position)?;
             }
         }
         Ok(())
@@ -256,29 +270,30 @@ impl Run {
         rule: &Rule,
         bindings: &Bindings,
         new: &Value,
-        place: &Place<'_>,
+        position: &ValuePosition<'_>,
     ) -> Result<(), Stop> {
         if self.budget.is_spent() {
-            return self.stop(node, place, OUT_OF_BUDGET);
+            return self.stop(node, position, OUT_OF_BUDGET);
         }
         let detail = match rule.expression.evaluate_bool(bindings, &mut self.budget) {
             Ok(true) => return Ok(()),
             Ok(false) => {
                 let detail = self.message(rule, bindings);
-                if rule.uses_old_self || !place.is_unchanged() {
-                    self.errors.push(failure(node, rule, new, place, &detail));
+                if rule.uses_old_self || !position.is_unchanged() {
+                    self.errors
+                        .push(failure(node, rule, new, position, &detail));
                 }
                 return Ok(());
             }
             Err(EvalError::BudgetSpent) if self.budget.is_spent() => {
-                return self.stop(node, place, OUT_OF_BUDGET);
+                return self.stop(node, position, OUT_OF_BUDGET);
             }
             Err(error @ EvalError::BudgetSpent) => {
                 let detail = format!(
                     "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
                     rule.name()
                 );
-                return self.stop(node, place, &detail);
+                return self.stop(node, position, &detail);
             }
             Err(error @ (EvalError::NoSuchOverload | EvalError::WrongOutput { .. })) => format!(
                 "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {}",
@@ -287,16 +302,21 @@ impl Run {
             Err(error) => format!("{error} evaluating rule: {}", rule.name()),
         };
         self.errors.push(FieldError::invalid(
-            &place.path,
+            &position.path,
             &Value::from(node.type_name.as_str()),
             &detail,
         ));
         Ok(())
     }
 
-    fn stop(&mut self, node: &Node, place: &Place<'_>, detail: &str) -> Result<(), Stop> {
+    fn stop(
+        &mut self,
+        node: &Node,
+        position: &ValuePosition<'_>,
+        detail: &str,
+    ) -> Result<(), Stop> {
         self.errors.push(FieldError::invalid(
-            &place.path,
+            &position.path,
             &Value::from(node.type_name.as_str()),
             detail,
         ));
@@ -320,11 +340,17 @@ impl Run {
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-fn failure(node: &Node, rule: &Rule, new: &Value, place: &Place<'_>, detail: &str) -> FieldError {
+fn failure(
+    node: &Node,
+    rule: &Rule,
+    new: &Value,
+    position: &ValuePosition<'_>,
+    detail: &str,
+) -> FieldError {
     let path = if rule.field_path.is_empty() {
-        place.path.clone()
+        position.path.clone()
     } else {
-        place.path.child(&rule.field_path)
+        position.path.child(&rule.field_path)
     };
     // Objects and lists are not shown.
     let shows_value = !matches!(node.type_name.as_str(), "object" | "array");

@@ -167,7 +167,7 @@ fn refusal(text: &str, environment: &Environment, output: Output) -> String {
 }
 
 #[test]
-fn ad7_match_conditions_must_compile_to_a_bool() {
+fn match_conditions_must_compile_to_a_bool() {
     let environment = Environment::match_conditions();
     let cases = [
         ("object.spec.x == 1", "accepted"),
@@ -306,7 +306,7 @@ impl Authorizer for OnlyPods {
 }
 
 #[test]
-fn ad5_expressions_may_ask_the_authorizer() {
+fn expressions_may_ask_the_authorizer() {
     let authorizer: Arc<dyn Authorizer> = Arc::new(OnlyPods);
     let request = AccessTarget::Resource {
         group: String::new(),

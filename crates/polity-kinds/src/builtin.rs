@@ -27,7 +27,7 @@ pub fn is_builtin_version(group: &str, version: &str) -> bool {
     all.any(|gvk| gvk.group == group && gvk.version == version)
 }
 
-/// The value of a selectable field (B1), as field selectors compare it: absent is the empty string.
+/// The value of a selectable field, as field selectors compare it: absent is the empty string.
 ///
 /// `field` is a name of [`ResourceDef::selectable_fields`]. A few of them are no paths of the object.
 pub fn selectable_value(def: &ResourceDef, object: &Value, field: &str) -> String {
@@ -114,7 +114,7 @@ fn resource(row: &Row) -> ResourceDef {
     let gvk = row.gvk();
     let plural = row.columns[1];
     let bucket = match gvk.group.as_str() {
-        // Both Event groups are one store (B9).
+        // Both Event groups are one store.
         "" | "events.k8s.io" => plural.to_owned(),
         group => format!("{plural}.{group}"),
     };
@@ -185,7 +185,6 @@ mod tests {
             .unwrap()
     }
 
-    /// Section 16
     #[test]
     fn the_table_reads_as_written() {
         assert_eq!(builtin_resources().len(), 50);
@@ -231,7 +230,6 @@ mod tests {
         );
     }
 
-    /// B9
     #[test]
     fn both_event_groups_share_a_bucket() {
         assert_eq!(
@@ -240,7 +238,6 @@ mod tests {
         );
     }
 
-    /// B1
     #[test]
     fn selectable_fields_compare_as_text() {
         let cases = [

@@ -1,5 +1,5 @@
-//! What the server writes into a new object beyond its defaults: the first status (B3), a Job's selector
-//! (B5), a namespace's finalizer (NS2).
+//! What the server writes into a new object beyond its defaults: the first status, a Job's selector
+//! , a namespace's finalizer.
 
 use polity_core::GroupVersionKind;
 use polity_core::quantity::Quantity;
@@ -18,7 +18,7 @@ pub fn prepare_create(gvk: &GroupVersionKind, object: &mut Value, uid: &str) {
     initial_status(gvk, object);
 }
 
-/// Replaces the status by the one a new object of this kind has (B3). Kinds without a status stay as
+/// Replaces the status by the one a new object of this kind has. Kinds without a status stay as
 /// they are, and so do CustomResourceDefinitions, whose status is their controller's.
 pub fn initial_status(gvk: &GroupVersionKind, object: &mut Value) {
     let Some(message) = wire::table().of_kind(gvk) else {
@@ -154,7 +154,6 @@ mod tests {
         object
     }
 
-    /// B3
     #[test]
     fn new_objects_have_their_first_status() {
         let cases = [
@@ -180,7 +179,6 @@ mod tests {
         assert!(created("", "ConfigMap", json!({})).get("status").is_none());
     }
 
-    /// B3
     #[test]
     fn quality_of_service_follows_requests_and_limits() {
         let full = json!({"cpu": "1", "memory": "1Gi"});
@@ -215,7 +213,6 @@ mod tests {
         }
     }
 
-    /// B5
     #[test]
     fn a_job_selects_its_pods_by_uid() {
         let job = created(
@@ -241,7 +238,6 @@ mod tests {
         );
     }
 
-    /// NS2
     #[test]
     fn a_new_namespace_is_held_by_kubernetes() {
         let namespace = created("", "Namespace", json!({"metadata": {"name": "n"}}));

@@ -1,6 +1,6 @@
-//! Whether a JSON object fits its Go type, told in the words of Go's decoder.
+//! Whether a JSON object fits its Go type, with the messages of Go's decoder.
 //!
-//! `null` fits everywhere, as it does in Go. Unknown fields are somebody else's business (F2).
+//! `null` fits everywhere, as it does in Go. Unknown fields are not checked here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -18,7 +18,7 @@ use super::wire::{self, FieldType, Message, MessageId, Presence};
 
 type Object = Map<String, Value>;
 
-/// Normalises `object` and fills in its defaults (B4, AD6, NS2), as decoding on a real server does.
+/// Normalises `object` and fills in its defaults, as decoding on a real server does.
 ///
 /// Runs on every decode: of a request, after a patch, after a webhook. What happens only on create is
 /// the business of a server.
@@ -70,7 +70,7 @@ fn default_message(id: MessageId, object: &mut Object) {
     }
 }
 
-/// Whether a value only stands there because the field is always present.
+/// Whether a value is the zero value of a field that is always present.
 fn is_unset(message: &Message, field: &str, given: &Value) -> bool {
     let always = message
         .fields

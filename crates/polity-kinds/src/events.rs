@@ -1,4 +1,4 @@
-//! The two faces of an Event: core/v1 and events.k8s.io/v1 are one store (B9).
+//! The two faces of an Event: core/v1 and events.k8s.io/v1 are one store.
 //!
 //! Only the names of some fields differ. An Event is stored as core/v1 and turned on the way in and out.
 
@@ -66,7 +66,6 @@ mod tests {
 
     use super::*;
 
-    /// B9
     #[test]
     fn an_event_is_read_through_both_groups() {
         let core = json!({

@@ -1,8 +1,8 @@
-//! The built-in Kubernetes kinds, as data: which there are, their Go types, schemas, defaults, stored shapes, validation
-//! and the columns of `kubectl get`.
+//! The built-in Kubernetes kinds, as data: which there are, their Go types, schemas, defaults, stored shapes,
+//! validation and the columns of `kubectl get`.
 //!
-//! An API server and a dry run on files complete and judge an object by the same tables. Code exists per kind only where
-//! a table cannot say it: `create`, `defaults`, `validation` and the cells of `table`.
+//! An API server and a dry run on files default and validate an object with the same tables. Code exists per kind only
+//! where a table cannot express it: `create`, `defaults`, `validation` and the cells of `table`.
 
 pub mod builtin;
 pub mod create;

@@ -2,7 +2,7 @@
 //! encoded again.
 //!
 //! `null` and the zero values of optional fields vanish, fields that are always present appear,
-//! quantities (B6) and times take their canonical spelling. Values of the wrong type and unknown
+//! quantities and times take their canonical spelling. Values of the wrong type and unknown
 //! fields stay as they are: refusing them is the decoder's business.
 
 use jiff::Timestamp;
@@ -160,7 +160,6 @@ mod tests {
         assert_eq!(given, once, "normalising twice changes nothing");
     }
 
-    /// B6, B7
     #[test]
     fn quantities_take_their_canonical_form_and_zero_values_vanish() {
         let given = json!({
@@ -192,7 +191,6 @@ mod tests {
         check("apps", "v1", "Deployment", given, &expected);
     }
 
-    /// EV4
     #[test]
     fn lease_times_keep_six_decimals() {
         let given = json!({"metadata": {}, "spec": {"renewTime": "2026-01-02T03:04:05.678901Z", "leaseTransitions": 0}});

@@ -1,5 +1,5 @@
 //! Decodes protobuf request bodies of built-in kinds into JSON objects, driven by the table of Go types
-//! (N9 to N11).
+//! .
 //!
 //! Answers are never protobuf. Input is hostile: every length is checked against what is left, nesting is
 //! bounded, and the depth-first walk allocates no more than a small multiple of the body.
@@ -310,7 +310,7 @@ fn text<'a>(bytes: &'a [u8], field: &'static str) -> Result<&'a str, ProtobufErr
     std::str::from_utf8(bytes).map_err(|_| ProtobufError::Text { field })
 }
 
-/// One value as it stands on the wire.
+/// One value in its wire form.
 #[derive(Clone, Copy)]
 enum Wire<'a> {
     Varint(u64),

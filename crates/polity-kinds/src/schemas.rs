@@ -1,5 +1,5 @@
-//! Schemas of the built-in kinds: the JSON schemas of `k8s-openapi`, with the merge metadata of P7 and
-//! P8 added from a table.
+//! Schemas of the built-in kinds: the JSON schemas of `k8s-openapi`, with the metadata that patches and
+//! server-side apply need added from a table.
 //!
 //! Types are named definitions that refer to each other, under the names Kubernetes publishes them by
 //! (`io.k8s.api.apps.v1.Deployment`). Free-form parts, such as the schema inside a
@@ -53,7 +53,7 @@ pub fn definitions() -> &'static Definitions {
     &DEFINITIONS
 }
 
-/// The component schemas of one group version, as an OpenAPI v3 document holds them (A5): its kinds and
+/// The component schemas of one group version, as an OpenAPI v3 document holds them: its kinds and
 /// everything they refer to.
 pub fn openapi_components(group_version: &GroupVersion) -> Definitions {
     let of_version = builtin::kinds().filter(|gvk| gvk.group_version() == *group_version);
@@ -373,7 +373,6 @@ mod tests {
         }
     }
 
-    /// P7, P8
     #[test]
     fn merge_metadata_is_where_apply_and_patch_look_for_it() {
         let containers = node("io.k8s.api.core.v1.PodSpec", "containers");
@@ -438,7 +437,6 @@ mod tests {
         }
     }
 
-    /// A5
     #[test]
     fn published_components_are_closed_and_wrap_references() {
         let components = openapi_components(&GroupVersion::new("apps", "v1"));

@@ -44,7 +44,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// The resource an error speaks of: `deployments.apps`, or `configmaps` in the core group.
+/// The resource that an error names: `deployments.apps`, or `configmaps` in the core group.
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceName<'a> {
     pub group: &'a str,
@@ -145,7 +145,7 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).about(resource, "")
     }
 
-    /// U7: a path below a known group that leads to no resource.
+    /// A path below a known group that leads to no resource.
     pub fn no_such_resource() -> Self {
         Self::bare(
             StatusCode::NOT_FOUND,
@@ -154,7 +154,7 @@ impl ApiError {
         )
     }
 
-    /// U8: a built-in resource that does not know the method.
+    /// A built-in resource that does not know the method.
     pub fn no_such_method() -> Self {
         Self::bare(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -163,7 +163,7 @@ impl ApiError {
         )
     }
 
-    /// P3: a JSON patch that does not fit its object.
+    /// A JSON patch that does not fit its object.
     pub fn rejected() -> Self {
         Self::bare(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -172,7 +172,7 @@ impl ApiError {
         )
     }
 
-    /// An answer that says nothing about the resource: its `details` are there and empty.
+    /// An error without information about the resource: its `details` are present and empty.
     pub fn bare(code: StatusCode, reason: &str, message: impl Into<String>) -> Self {
         Self::new(code, reason, message).with_details(Details::default())
     }
@@ -249,6 +249,19 @@ impl ApiError {
             "RequestEntityTooLarge",
             message,
         )
+    }
+
+    /// What a server with too much in flight answers: the client is to try again in a second.
+    pub fn too_many_requests() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "TooManyRequests",
+            "Too many requests, please try again later.",
+        )
+        .with_details(Details {
+            retry_after_seconds: 1,
+            ..Details::default()
+        })
     }
 
     pub fn expired(message: impl Into<String>) -> Self {

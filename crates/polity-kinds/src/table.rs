@@ -1,4 +1,4 @@
-//! Table output (N5): what `kubectl get` shows of each kind.
+//! Table output: what `kubectl get` shows of each kind.
 //!
 //! Columns are data; cells are computed from spec and status, as the printers of a real server do.
 

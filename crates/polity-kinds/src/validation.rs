@@ -1,4 +1,4 @@
-//! Validation of built-in objects (B5, AD7, EV1), with the words of a real server.
+//! Validation of built-in objects, with the messages of a real server.
 //!
 //! Checks on single fields are data, applied by type wherever the type occurs. What relates fields to
 //! each other, or the new object to the stored one, is code. Metadata and CEL expressions are checked by
@@ -34,7 +34,7 @@ pub fn validate(gvk: &GroupVersionKind, new: &Value, old: Option<&Value>) -> Vec
     errors.0.into_vec()
 }
 
-/// Whether `name` may be the name of an object of this kind (M8).
+/// Whether `name` may be the name of an object of this kind.
 ///
 /// A `generateName` is checked with `prefix`: a trailing dash is fine, as more text will follow.
 pub fn validate_name(gvk: &GroupVersionKind, name: &str, prefix: bool) -> Check {

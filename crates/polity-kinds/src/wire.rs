@@ -39,7 +39,7 @@ pub enum Presence {
     Always,
     /// Unless it is zero or empty.
     NonZero,
-    /// Its own fields stand in the parent.
+    /// Its fields are inlined in the parent.
     Inline,
 }
 
@@ -86,7 +86,7 @@ impl WireTable {
         &self.messages[id.0]
     }
 
-    /// The message of a kind, if the table has it. `DeleteOptions` is one message in every group (N11).
+    /// The message of a kind, if the table has it. `DeleteOptions` is one message in every group.
     pub fn of_kind(&self, gvk: &GroupVersionKind) -> Option<MessageId> {
         if gvk.kind == "DeleteOptions" {
             return self.by_name.get("meta.v1.DeleteOptions").copied();

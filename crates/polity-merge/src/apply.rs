@@ -69,7 +69,7 @@ pub enum ApplyError {
     /// Other managers own what would change.
     #[error("{}", conflict_message(.0))]
     Conflicts(Vec<Conflict>),
-    /// The body says who owns what, which is not for it to say: a bad request.
+    /// The body contains managedFields, which an apply must not: a bad request.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsInBody,
     /// The body or the live object does not fit the schema.
@@ -83,7 +83,7 @@ pub enum ApplyError {
 /// Merges an applied configuration into the live object.
 ///
 /// The result carries the new `metadata.managedFields`. An apply that changes nothing answers with the live
-/// object as it is, timestamps included (S18).
+/// object as it is, timestamps included.
 pub fn apply(input: &ApplyInput<'_>) -> Result<Value, ApplyError> {
     let body_meta = input.body.get("metadata");
     if body_meta
@@ -109,7 +109,7 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<Value, ApplyError> {
     let mut managers =
         Managers::decode(managed_fields(live)).map_err(ApplyError::LiveManagedFields)?;
     if managers.is_empty() && input.live.is_some() {
-        // Whoever wrote the object so far was not recorded; their fields must not look unowned (S16).
+        // Earlier writers were not recorded; their fields must not look unowned.
         let id = Id::update("before-first-apply", input.subresource, input.api_version);
         let write = Write {
             id,
@@ -204,7 +204,7 @@ pub fn track_update(input: UpdateInput<'_>) {
     set_managed_fields(new, managers.encode());
 }
 
-/// The managers an update starts from (M16): an empty list clears them, an absent or unreadable one keeps the
+/// The managers an update starts from: an empty list clears them, an absent or unreadable one keeps the
 /// stored ones, any other is taken.
 fn requested_managers(new: &Value, stored: Option<&Value>) -> Managers {
     let requested = managed_fields(new);

@@ -188,7 +188,7 @@ impl Schema {
         self.embedded
     }
 
-    /// How elements of a list are told apart.
+    /// How elements of a list are identified.
     pub fn list_type(&self) -> ListType {
         self.list_type
     }
@@ -203,7 +203,7 @@ impl Schema {
         self.map_type
     }
 
-    /// The field by which strategic merge tells elements of this list apart.
+    /// The merge key of this list in a strategic merge patch.
     pub fn patch_merge_key(&self) -> Option<&str> {
         self.patch_merge_key.as_deref()
     }

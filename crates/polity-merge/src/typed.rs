@@ -38,7 +38,7 @@ pub(crate) enum Shape<'a> {
     Scalar(ScalarKind),
     AtomicList,
     Set,
-    /// A list of objects told apart by these fields.
+    /// A list of objects with these fields as key.
     Keyed(&'a [String]),
     AtomicMap,
     Map,

@@ -209,7 +209,7 @@ impl Authority {
         self.issued(&signed, key, now)
     }
 
-    /// Signs a certificate for somebody who signs code, known by a URI. It ends with the authority at the latest.
+    /// Signs a code-signing certificate for a URI. It ends with the authority at the latest.
     pub fn issue_code_signer(
         &self,
         common_name: &str,
@@ -231,7 +231,7 @@ impl Authority {
     }
 
     /// Checks our own work: an authority whose name rcgen cannot write back byte for byte (one
-    /// made elsewhere) would sign leaves that nobody accepts.
+    /// made elsewhere) would sign leaves that no verifier accepts.
     fn issued(
         &self,
         der: &[u8],

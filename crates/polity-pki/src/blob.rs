@@ -70,7 +70,7 @@ pub enum BlobRefusal {
     /// The certificate is for something else than signing code.
     #[error("the signer's certificate is not for signing code")]
     Purpose,
-    /// The certificate stands for somebody else.
+    /// The certificate was issued for another name.
     #[error("the signer's certificate was issued for another name")]
     Name,
     /// The signature is not over this payload, or not by this certificate's key.
@@ -188,7 +188,7 @@ pub struct BlobTrust {
 }
 
 impl BlobTrust {
-    /// Opens the signature beside a file, if somebody trusted made it with a certificate that is good now.
+    /// Opens the signature of a file, if a trusted signer made it with a certificate that is valid now.
     pub fn open(&self, envelope: &[u8], now: Timestamp) -> Result<SignedBlob, BlobRefusal> {
         let envelope = Envelope::parse(envelope).map_err(|_| BlobRefusal::Envelope)?;
         self.check_signer(&envelope.certificate, now)?;
@@ -233,7 +233,7 @@ impl BlobTrust {
     }
 }
 
-/// What somebody trusted signed about a file; the file itself is still to be looked at.
+/// What a trusted signer stated about a file; the file itself is not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedBlob {
     name: String,

@@ -1,4 +1,4 @@
-//! Somebody's certificate, read once into the facts we ask about, and the checks on it.
+//! A parsed certificate: the facts that callers ask about, and the checks on it.
 
 use std::net::IpAddr;
 use std::time::Duration;

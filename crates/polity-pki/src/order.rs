@@ -1,4 +1,4 @@
-//! Certificates to somebody else's order, such as those that templates make: any names, any life,
+//! Certificates that a caller specifies, such as those that templates make: any names, any lifetime,
 //! signed by themselves or by any certificate with its key. Nothing is judged here; whoever is shown
 //! such a certificate judges it.
 

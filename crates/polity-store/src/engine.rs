@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc};
 
 pub(crate) use disk::Disk;
 
-use crate::{CommitError, OpenError, Place, Revision};
+use crate::{CommitError, Location, OpenError, Revision};
 
 /// What one transaction changes.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Transaction {
     pub(crate) floor: Revision,
     /// New versions, encoded.
     pub(crate) put: Vec<(Revision, Vec<u8>)>,
-    /// Versions nobody needs any more.
+    /// Versions that are no longer needed.
     pub(crate) remove: Vec<Revision>,
     /// By bucket, the newest event that was dropped from its history.
     pub(crate) dropped: Vec<(Arc<str>, Revision)>,
@@ -62,10 +62,10 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    pub(crate) fn open(place: &Place) -> Result<Self, OpenError> {
-        match place {
-            Place::Memory => Ok(Self::Memory),
-            Place::Directory(directory) => Disk::open(directory).map(Self::Disk),
+    pub(crate) fn open(location: &Location) -> Result<Self, OpenError> {
+        match location {
+            Location::Memory => Ok(Self::Memory),
+            Location::Directory(directory) => Disk::open(directory).map(Self::Disk),
         }
     }
 

@@ -55,7 +55,7 @@ pub enum OpenError {
     Damaged {
         /// The file.
         file: PathBuf,
-        /// Where the damage was found, in bytes from the start of the file: the last place that was
+        /// Where the damage was found, in bytes from the start of the file: the last position that was
         /// read, so the damage is there or in what refers to it.
         position: Option<u64>,
         /// What is wrong with it.
@@ -86,7 +86,7 @@ impl OpenError {
     }
 }
 
-/// A place in a file, as a part of a sentence.
+/// A position in a file, as a part of a sentence.
 struct Near(Option<u64>);
 
 impl fmt::Display for Near {

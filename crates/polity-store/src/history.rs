@@ -1,7 +1,7 @@
 //! The recent past of each bucket, in the same kind of persistent maps as the objects.
 //!
 //! There is one history that all watchers read from; an event in it is made once and shared. A
-//! watcher is only a position in it, so a slow one costs nothing and holds up nobody: when events
+//! watcher is only a position in it, so a slow one costs nothing and delays no other reader: when events
 //! it has not seen are dropped, it finds that out the next time it looks.
 
 use std::{fmt, ops::Bound, sync::Arc};

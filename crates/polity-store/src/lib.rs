@@ -32,7 +32,7 @@ pub use history::Event;
 pub use object::{
     Change, Expect, Index, Key, Object, ParseRevisionError, Payload, Revision, Write,
 };
-pub use options::{Clock, HistoryLimits, Options, Place, SizeLimits};
+pub use options::{Clock, HistoryLimits, Location, Options, SizeLimits};
 pub use snapshot::Snapshot;
 pub use store::Store;
 pub use watch::Watch;

@@ -9,7 +9,7 @@ use std::{
 
 /// Where a store is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// In memory only: gone when the store is closed.
     Memory,
     /// In this directory, which is created if it is not there.
@@ -98,7 +98,7 @@ impl fmt::Debug for Clock {
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where it is kept.
-    pub place: Place,
+    pub location: Location,
     /// How much of the past is kept.
     pub history: HistoryLimits,
     /// How large what is stored may be.
@@ -110,17 +110,17 @@ pub struct Options {
 impl Options {
     /// A store in memory.
     pub fn memory() -> Self {
-        Self::at(Place::Memory)
+        Self::at(Location::Memory)
     }
 
     /// A store in this directory.
     pub fn directory(directory: impl Into<PathBuf>) -> Self {
-        Self::at(Place::Directory(directory.into()))
+        Self::at(Location::Directory(directory.into()))
     }
 
-    fn at(place: Place) -> Self {
+    fn at(location: Location) -> Self {
         Self {
-            place,
+            location,
             history: HistoryLimits::default(),
             sizes: SizeLimits::default(),
             clock: Clock::default(),

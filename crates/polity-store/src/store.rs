@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    CommitError, HealthError, HistoryError, Index, Object, OpenError, Options, Place, Revision,
+    CommitError, HealthError, HistoryError, Index, Location, Object, OpenError, Options, Revision,
     Snapshot, Watch, Write,
     engine::Engine,
     record::Record,
@@ -14,8 +14,8 @@ use crate::{
     writer::{Compaction, Job, Writer},
 };
 
-/// How many writes may wait for the writer; the next ones wait for a place. Four full transactions:
-/// one is being written while the others keep the writer busy, and nobody waits longer than that.
+/// How many writes may wait for the writer; the next ones wait for a permit. Four full transactions:
+/// one is being written while the others keep the writer busy, and no write waits longer than that.
 const QUEUE: usize = 1024;
 
 /// A revisioned, durable set of objects with its recent past. A clone is another handle on the same
@@ -25,7 +25,7 @@ const QUEUE: usize = 1024;
 pub struct Store<I: Index> {
     shared: Arc<Shared<I>>,
     jobs: mpsc::Sender<Job<I>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl<I: Index> Clone for Store<I> {
@@ -33,7 +33,7 @@ impl<I: Index> Clone for Store<I> {
         Self {
             shared: Arc::clone(&self.shared),
             jobs: self.jobs.clone(),
-            places: Arc::clone(&self.places),
+            permits: Arc::clone(&self.permits),
         }
     }
 }
@@ -42,7 +42,7 @@ impl<I: Index> Store<I> {
     /// Opens a store, or makes an empty one where there is none. Reads all of it into memory, so it
     /// may take a while.
     pub fn open(options: &Options) -> Result<Self, OpenError> {
-        Self::start(Engine::open(&options.place)?, options)
+        Self::start(Engine::open(&options.location)?, options)
     }
 
     /// Reads what is in an engine and begins to write to it.
@@ -74,16 +74,16 @@ impl<I: Index> Store<I> {
         thread
             .spawn(move || writer.run())
             .map_err(|source| OpenError::Io {
-                directory: match &options.place {
-                    Place::Memory => "memory".into(),
-                    Place::Directory(directory) => directory.clone(),
+                directory: match &options.location {
+                    Location::Memory => "memory".into(),
+                    Location::Directory(directory) => directory.clone(),
                 },
                 source,
             })?;
         Ok(Self {
             shared,
             jobs,
-            places: Arc::new(Semaphore::new(QUEUE)),
+            permits: Arc::new(Semaphore::new(QUEUE)),
         })
     }
 
@@ -92,7 +92,7 @@ impl<I: Index> Store<I> {
     ///
     /// A write whose future is dropped may still be done.
     pub async fn commit(&self, write: Write) -> Result<Arc<Object<I>>, CommitError<I>> {
-        let permit = Arc::clone(&self.places)
+        let permit = Arc::clone(&self.permits)
             .acquire_owned()
             .await
             .map_err(|_| CommitError::Closed)?;

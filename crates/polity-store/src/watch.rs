@@ -1,4 +1,4 @@
-//! What readers see of the writer's work, and the watch, which is a position in the history.
+//! The state that the writer shares with readers, and the watch, which is a position in the history.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -53,7 +53,7 @@ impl<I> Shared<I> {
         self.progress.subscribe()
     }
 
-    /// Shows a new state and wakes whoever waits for it.
+    /// Publishes a new state and wakes the tasks that wait for it.
     pub(crate) fn publish(&self, state: State<I>, buckets: &BTreeSet<Arc<str>>) {
         let revision = state.revision;
         self.state.store(Arc::new(state));

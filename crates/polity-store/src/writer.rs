@@ -1,5 +1,5 @@
-//! The one thread that writes: it takes what waits, judges it in order, makes it durable in one
-//! transaction, and only then lets anyone see it.
+//! The one thread that writes: it takes the waiting writes, checks them in order, makes them durable in one
+//! transaction, and only then publishes them.
 
 #[cfg(test)]
 mod tests;
@@ -31,12 +31,12 @@ const MOST_BYTES: usize = 16 << 20;
 /// A transaction drops at most this many events, so that a compaction after a long pause does not
 /// hold up writes.
 const MOST_DROPPED: usize = 1024;
-/// How often a store nobody writes to looks for events that are too old.
+/// How often the writer drops events that are too old when there are no writes.
 const IDLE: Duration = Duration::from_secs(30);
 
-pub(crate) type Answer<I> = oneshot::Sender<Result<Arc<Object<I>>, CommitError<I>>>;
+pub(crate) type ReplySender<I> = oneshot::Sender<Result<Arc<Object<I>>, CommitError<I>>>;
 
-/// A wish to forget the past up to a revision.
+/// A request to drop the history up to a revision.
 pub(crate) struct Compaction<I> {
     pub(crate) up_to: Revision,
     pub(crate) answer: oneshot::Sender<Result<(), CommitError<I>>>,
@@ -46,7 +46,7 @@ pub(crate) struct Compaction<I> {
 pub(crate) enum Job<I> {
     Commit {
         write: Write,
-        answer: Answer<I>,
+        answer: ReplySender<I>,
         permit: OwnedSemaphorePermit,
     },
     Compact(Compaction<I>),
@@ -75,7 +75,7 @@ pub(crate) struct Staged<I> {
 
 /// The writes and other jobs of one transaction.
 struct Batch<I> {
-    writes: Vec<(Write, Answer<I>, OwnedSemaphorePermit)>,
+    writes: Vec<(Write, ReplySender<I>, OwnedSemaphorePermit)>,
     compact: Option<Compaction<I>>,
     closing: bool,
 }
@@ -123,7 +123,7 @@ impl<I: Index> Writer<I> {
             compact,
             closing,
         } = batch;
-        // Nobody has to write before the store is seen to work again.
+        // After a failure, an empty transaction finds out whether the store works again.
         let is_probe =
             writes.is_empty() && compact.is_none() && !closing && self.shared.failure().is_some();
         if let Err(failure) = self.settle() {
@@ -164,7 +164,7 @@ impl<I: Index> Writer<I> {
             return 0;
         }
         for (answer, outcome) in answers {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = answer.send(outcome);
         }
         if let Some(compact) = compact {
@@ -207,7 +207,7 @@ impl<I: Index> Writer<I> {
                 warn!(
                     ?failure,
                     ?again,
-                    "the store could not be opened again after a failed write"
+                    "reopening the store after a failed write failed"
                 );
                 Err(failure)
             }
@@ -240,7 +240,7 @@ impl<I: Index> Writer<I> {
 impl<I: Index> Drop for Writer<I> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            error!("the store's writer stopped by a panic");
+            error!("store writer panicked");
         }
         // First the directory is given back, then it is said that it was.
         self.engine = Engine::Memory;
@@ -304,7 +304,7 @@ impl<I> Batch<I> {
     }
 }
 
-/// The versions nobody needs once an event has left the history: the one it replaced, and its own
+/// The versions that are not needed once an event has left the history: the one it replaced, and its own
 /// if it removed the object. Otherwise its own is the live object or the one a later event
 /// replaced.
 fn garbage<I>(event: &Event<I>) -> impl Iterator<Item = Revision> {
@@ -335,7 +335,7 @@ fn encode<I>(event: &Event<I>) -> Vec<u8> {
 }
 
 fn refuse<I>(
-    answers: impl Iterator<Item = Answer<I>>,
+    answers: impl Iterator<Item = ReplySender<I>>,
     compact: Option<Compaction<I>>,
     failure: &Failure,
 ) {

@@ -1,4 +1,4 @@
-//! Calls a webhook: HTTPS, verified, pooled, within one deadline (AD8, AD8a).
+//! Calls a webhook: HTTPS, verified, pooled, within one deadline.
 
 mod connect;
 mod response;
@@ -122,7 +122,7 @@ impl Client {
         answered.map_err(|why| format!("failed to call webhook: {why}"))
     }
 
-    /// Asks again for as long as the webhook says when to (AD8a).
+    /// Retries while the webhook answers with Retry-After.
     async fn post_until_final(
         &self,
         host: &dyn Host,
@@ -160,8 +160,8 @@ impl Client {
         for authority in self.0.target.authorities(host)? {
             let request = self.request(&authority, path_and_query, body.clone())?;
             match pool.send(request).await {
-                // An endpoint that has just died: nobody has seen the review, so another one may. Whoever proxies
-                // the connections of a real server does the same.
+                // An endpoint that has just died has not seen the review, so another one may be tried. A kernel that
+                // proxies the connections of a real server does the same.
                 Err(SendError::NotReached(why)) => failure = why,
                 other => return other.map_err(|error| error.to_string()),
             }
@@ -308,7 +308,7 @@ impl Target {
     }
 
     /// Where to connect to, in this order. A Service is asked anew every time; the first of its endpoints is taken
-    /// at random, the others stand by.
+    /// at random, the others are spare.
     fn authorities(&self, host: &dyn Host) -> Result<Vec<String>, String> {
         match self {
             Self::Url { authority, .. } => Ok(vec![authority.clone()]),
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ad8_targets_are_named_as_the_server_names_them() {
+    fn targets_are_named_as_the_server_names_them() {
         let cases = [
             (
                 json!({"url": "https://h.example/p?"}),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn ad8a_only_busy_answers_that_say_when_are_retried() {
+    fn only_busy_answers_that_say_when_are_retried() {
         let with = |text: &str| HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
         let second = Some(Duration::from_secs(1));
         assert_eq!(

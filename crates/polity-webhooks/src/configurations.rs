@@ -184,10 +184,10 @@ fn conditions(json: &Value) -> Vec<Condition> {
         .collect()
 }
 
-/// At most so many match conditions may stand in one webhook.
+/// The largest number of match conditions of a webhook.
 const MAX_CONDITIONS: usize = 64;
 
-/// AD7: what is wrong with the match conditions of a configuration object.
+/// What is wrong with the match conditions of a configuration object.
 pub fn validate_match_conditions(object: &Value) -> Vec<FieldError> {
     let environment = Environment::match_conditions();
     let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! Where a Service is ready (AD8): its EndpointSlices, with the port resolved through the Service.
+//! Where a Service is ready: its EndpointSlices, with the port resolved through the Service.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ad8_addresses_are_the_ready_endpoints_of_the_port_by_name() {
+    fn addresses_are_the_ready_endpoints_of_the_port_by_name() {
         let service = json!({"spec": {"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 443, "targetPort": "x"}]}});
         let slices = [
             json!({"ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}], "endpoints": [

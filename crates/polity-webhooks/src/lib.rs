@@ -72,7 +72,7 @@ impl Attributes<'_> {
         self.resource.group.is_empty() && self.resource.resource == "namespaces"
     }
 
-    /// AD4: never shown to webhooks, so that they cannot lock anybody out.
+    /// Whether webhooks never see the request, so that a broken webhook can always be repaired.
     fn is_exempt(&self) -> bool {
         match self.kind.group.as_str() {
             "admissionregistration.k8s.io" => matches!(
@@ -126,14 +126,14 @@ pub trait Host: Send + Sync {
         port: u16,
     ) -> Result<Vec<SocketAddr>, String>;
 
-    /// Decodes an object that a webhook patched, prunes and defaults it (AD13).
+    /// Decodes an object that a webhook patched, prunes and defaults it.
     fn accept_patched(&self, kind: &GroupVersionKind, object: Value) -> Result<Value, ApiError>;
 
     /// What match conditions ask for the rights of this user.
     fn authorizer(&self, user: &UserInfo) -> Arc<dyn polity_cel::Authorizer>;
 }
 
-/// What webhooks had to say beside their verdicts (AD16). Holds for refused requests too.
+/// Warnings and audit annotations of webhooks, also of refused requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notes {
     /// To be sent as Warning headers.

@@ -1,4 +1,4 @@
-//! Which webhooks a request is shown to (AD5).
+//! Which webhooks a request is shown to.
 
 use std::borrow::Cow;
 

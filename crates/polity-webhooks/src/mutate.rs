@@ -23,7 +23,7 @@ pub struct Mutated {
 }
 
 impl Configs {
-    /// Shows a request to all mutating webhooks it matches (AD3), and to some again (AD14).
+    /// Shows a request to all mutating webhooks it matches, and to some again.
     pub async fn mutate(
         &self,
         host: &dyn Host,
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// AD13: patches the object in the version the webhook saw, then reads it like a client's.
+    /// Patches the object in the version the webhook saw, then reads it like a client's.
     fn apply(
         &mut self,
         webhook: &Webhook,
@@ -242,7 +242,7 @@ fn names_new_member(object: &Value, path: &str) -> bool {
     parent.is_some_and(Value::is_object) && object.pointer(path).is_none()
 }
 
-/// AD17: managed fields that a webhook made unusable are put back.
+/// Managed fields that a webhook made unusable are put back.
 fn keep_managed_fields(object: &mut Value, before: Option<Value>) {
     let after = object.pointer("/metadata/managedFields");
     if after == before.as_ref() || after.is_none_or(are_usable) {
@@ -268,7 +268,7 @@ fn are_usable(managed_fields: &Value) -> bool {
     })
 }
 
-/// AD17: webhooks do not move objects.
+/// Webhooks do not move objects.
 fn check_namespace(attributes: &Attributes<'_>, object: &Value) -> Result<(), ApiError> {
     let namespace = object
         .pointer("/metadata/namespace")

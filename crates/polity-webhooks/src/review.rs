@@ -1,4 +1,4 @@
-//! The AdmissionReview: what a webhook is sent (AD9) and what it may answer (AD10).
+//! The AdmissionReview: what a webhook is sent and what it may answer.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::{Attributes, Notes};
 use polity_auth::UserInfo;
 use polity_kinds::status::{ApiError, Details};
 
-/// The review versions we speak.
+/// The supported versions of AdmissionReview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewVersion {
     V1,
@@ -241,7 +241,7 @@ impl<'a> Resource<'a> {
 #[derive(Debug, PartialEq)]
 pub(super) struct Verdict {
     pub(super) allowed: bool,
-    pub(super) status: Option<AnswerStatus>,
+    pub(super) status: Option<ResponseStatus>,
     pub(super) patch: Option<Patch>,
     pub(super) notes: Notes,
 }
@@ -253,10 +253,10 @@ pub(super) struct Patch {
     pub(super) kind: String,
 }
 
-/// The `status` of an answer.
+/// The `status` of a response.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct AnswerStatus {
+pub(super) struct ResponseStatus {
     code: Option<i64>,
     message: Option<String>,
     reason: Option<String>,
@@ -265,29 +265,29 @@ pub(super) struct AnswerStatus {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AnswerReview {
+struct ResponseReview {
     #[serde(default)]
     api_version: Option<String>,
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    response: Option<Answer>,
+    response: Option<WebhookResponse>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct Answer {
+struct WebhookResponse {
     uid: Option<String>,
     allowed: Option<bool>,
-    status: Option<AnswerStatus>,
+    status: Option<ResponseStatus>,
     patch: Option<String>,
     patch_type: Option<String>,
     audit_annotations: Option<BTreeMap<String, String>>,
     warnings: Option<Vec<String>>,
 }
 
-/// Reads a webhook's answer, or says why it is none.
+/// Reads the response of a webhook, or returns why it is invalid.
 pub(super) fn read_answer(
     body: &[u8],
     version: ReviewVersion,
@@ -310,7 +310,7 @@ pub(super) fn read_answer(
     let header = without_nulls(header);
     check_kind(&header, version).map_err(called)?;
     let review =
-        AnswerReview::deserialize(&header).map_err(|error| called(format!("json: {error}")))?;
+        ResponseReview::deserialize(&header).map_err(|error| called(format!("json: {error}")))?;
     let answer = review
         .response
         .ok_or_else(|| invalid("webhook response was absent"))?;
@@ -422,8 +422,8 @@ fn illegal_base64(error: &base64::DecodeError) -> String {
     format!("illegal base64 data at input byte {position}")
 }
 
-/// AD12: the answer to a request that a webhook refused.
-pub(super) fn refusal(webhook: &str, status: Option<AnswerStatus>) -> ApiError {
+/// The answer to a request that a webhook refused.
+pub(super) fn refusal(webhook: &str, status: Option<ResponseStatus>) -> ApiError {
     let status = status.unwrap_or_default();
     let denied = format!("admission webhook {webhook:?} denied the request");
     let reason = status.reason.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Real HTTPS webhooks on the loopback, and tables of what matches and what is said.
+//! Real HTTPS webhooks on the loopback, and tables of matches and messages.
 
 mod calls;
 mod chain;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::configurations::{Configs, validate_match_conditions};
 use super::{Attributes, Host, Mutated, Notes, Operation, Served};
-use hooks::{Answer, Hooks, allow, deny, patch};
+use hooks::{CannedResponse, Hooks, allow, deny, patch};
 use polity_auth::UserInfo;
 use polity_kinds::status::ApiError;
 

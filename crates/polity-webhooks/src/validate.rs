@@ -13,7 +13,7 @@ use super::{Attributes, Host, Notes};
 use polity_kinds::status::ApiError;
 
 impl Configs {
-    /// Shows a request to all validating webhooks it matches, in parallel (AD3). All are waited
+    /// Shows a request to all validating webhooks it matches, in parallel. All are waited
     /// for; of several refusals the first one to arrive is the answer.
     pub async fn validate(
         &self,
@@ -90,9 +90,9 @@ fn relevant<'a>(
 /// Why a webhook did not let a request through.
 #[derive(Debug)]
 pub(super) enum CallFailure {
-    /// It could not be asked or did not answer properly; the failure policy decides (AD11).
+    /// It could not be asked or did not answer properly; the failure policy decides.
     Call(String),
-    /// It said no, or the request fails whatever the policy says.
+    /// The webhook denied the request, or the request fails under every failure policy.
     Refused(ApiError),
 }
 
@@ -107,7 +107,7 @@ impl CallFailure {
                     tracing::warn!(
                         webhook = webhook.name,
                         error = why,
-                        "webhook failed, going on without it"
+                        "webhook failed, continuing without it"
                     );
                     return Ok(());
                 }

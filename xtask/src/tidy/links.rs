@@ -1,5 +1,7 @@
-//! Links between documents point at something.
+//! Links between documents, and from comments into `docs/spec`, point at a file and an anchor that exist.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use super::Problem;
@@ -17,6 +19,69 @@ pub(super) fn check(root: &Path, place: &str, text: &str) -> Vec<Problem> {
         mend: "correct the path, or write the page".to_owned(),
     })
     .collect()
+}
+
+/// The sections of the specification: the anchors of each page of `docs/spec`.
+pub(super) struct Sections(BTreeMap<String, Vec<String>>);
+
+impl Sections {
+    pub(super) fn read(root: &Path) -> std::io::Result<Self> {
+        let mut pages = BTreeMap::new();
+        for entry in fs::read_dir(root.join(SPEC))? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let anchors = anchors(&fs::read_to_string(&path)?);
+            pages.insert(name.into_owned(), anchors);
+        }
+        Ok(Self(pages))
+    }
+
+    /// Reports the references of a file, of any language, to sections that do not exist.
+    pub(super) fn check(&self, place: &str, text: &str) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            for (page, anchor) in references(line) {
+                let exists = self
+                    .0
+                    .get(page)
+                    .is_some_and(|anchors| anchors.iter().any(|known| known == anchor));
+                if !exists {
+                    problems.push(Problem {
+                        place: format!("{place}:{}", index + 1),
+                        why: format!("{SPEC}/{page} has no section #{anchor}"),
+                        mend: "use the number of a section, such as #8-10".to_owned(),
+                    });
+                }
+            }
+        }
+        problems
+    }
+}
+
+/// The folder of the specification.
+const SPEC: &str = "docs/spec";
+
+/// The anchors of a page that are written as `<a id="8-10"></a>`.
+fn anchors(text: &str) -> Vec<String> {
+    let ids = text.lines().filter_map(|line| {
+        let id = line.strip_prefix("<a id=\"")?;
+        id.strip_suffix("\"></a>")
+    });
+    ids.map(str::to_owned).collect()
+}
+
+/// The pages and anchors in a line that refer into the specification: `docs/spec/PAGE#ANCHOR`, or `spec/PAGE#ANCHOR` in
+/// a relative link.
+fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    line.split("spec/").skip(1).filter_map(|rest| {
+        let (page, rest) = rest.split_once('#')?;
+        let is_page = page.strip_suffix(".md").is_some_and(|name| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase())
+        });
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+        let anchor = rest.get(..end.unwrap_or(rest.len()))?;
+        is_page.then_some((page, anchor))
+    })
 }
 
 fn resolves(root: &Path, folder: &Path, target: &str) -> bool {
@@ -77,6 +142,26 @@ mod tests {
             .map(|(line, target)| format!("{line} {target}"))
             .collect();
         assert_eq!(targets, ["1 docs/a.md", "1 b.md#part", "7 docs/c.md"]);
+    }
+
+    #[test]
+    fn references_to_missing_sections_are_named() {
+        let page = "# Admission\n\n<a id=\"19-9\"></a>\n\n### 19.9 Cache\n";
+        let sections = Sections(BTreeMap::from([("admission.md".to_owned(), anchors(page))]));
+        let text = [
+            "// See docs/spec/admission.md#19-9.",
+            "// docs/spec/admission.md#19-10, [here](../spec/admission.md#19-9), docs/spec/admission.md",
+            "//! docs/spec/none.md#1 and another/spec/x.rs#1",
+        ];
+        let problems = sections.check("a.rs", &text.join("\n"));
+        let problems: Vec<_> = problems.iter().map(|it| (&*it.place, &*it.why)).collect();
+        assert_eq!(
+            problems,
+            [
+                ("a.rs:2", "docs/spec/admission.md has no section #19-10"),
+                ("a.rs:3", "docs/spec/none.md has no section #1"),
+            ]
+        );
     }
 
     #[test]

@@ -26,20 +26,20 @@ const KEY_HEADER: &str = "-----BEGIN PRIVATE KEY-----";
 pub enum IdentityError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("the keys in {place} cannot be used: {why}")]
-    Unusable { place: String, why: String },
+    #[error("the keys in {storage} cannot be used: {why}")]
+    Unusable { storage: String, why: String },
 }
 
 /// Where keys are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyPlace {
+pub enum KeyStorage {
     /// For as long as the process lives.
     Memory,
     /// In files only their owner can read.
     Directory(PathBuf),
 }
 
-impl KeyPlace {
+impl KeyStorage {
     /// The text kept under a name, made the first time it is asked for.
     pub fn keep(
         &self,
@@ -47,7 +47,7 @@ impl KeyPlace {
         make: impl FnOnce() -> Result<String, String>,
     ) -> Result<String, IdentityError> {
         let unusable = |why: String| IdentityError::Unusable {
-            place: self.to_string(),
+            storage: self.to_string(),
             why,
         };
         match self {
@@ -72,7 +72,7 @@ impl KeyPlace {
         now: Timestamp,
     ) -> Result<Authority, IdentityError> {
         let unusable = |why: String| IdentityError::Unusable {
-            place: self.to_string(),
+            storage: self.to_string(),
             why,
         };
         // One file holds both, so that a crash cannot leave a certificate without its key.
@@ -93,7 +93,7 @@ impl KeyPlace {
     }
 }
 
-impl std::fmt::Display for KeyPlace {
+impl std::fmt::Display for KeyStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Memory => f.write_str("memory"),
@@ -117,23 +117,23 @@ impl Identity {
     /// `serving_authority` is the CA clients check the server with, as PEM; empty without TLS.
     pub fn load(
         cluster: &str,
-        place: &KeyPlace,
+        storage: &KeyStorage,
         serving_authority: &str,
         now: Timestamp,
     ) -> Result<Self, IdentityError> {
         let unusable = |why: String| IdentityError::Unusable {
-            place: place.to_string(),
+            storage: storage.to_string(),
             why,
         };
         let client_authority =
-            place.keep_authority("client-ca.pem", &format!("polity {cluster} clients"), now)?;
-        let key = place.keep("service-accounts.key", || {
+            storage.keep_authority("client-ca.pem", &format!("polity {cluster} clients"), now)?;
+        let key = storage.keep("service-accounts.key", || {
             Ok(TokenKey::generate()
                 .map_err(|error| error.to_string())?
                 .private_pem())
         })?;
         let key = TokenKey::from_pem(&key).map_err(|error| unusable(error.to_string()))?;
-        let token = place.keep("admin.token", || {
+        let token = storage.keep("admin.token", || {
             Ok(format!(
                 "{}{}",
                 Uuid::new_v4().simple(),

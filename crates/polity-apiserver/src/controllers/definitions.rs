@@ -1,4 +1,4 @@
-//! C6: a definition that is deleted takes its objects along, and goes when the last is gone.
+//! Deletes the objects of a definition that is being deleted, and removes its finalizer when none is left.
 
 use std::sync::Arc;
 

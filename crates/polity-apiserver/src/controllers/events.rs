@@ -1,4 +1,4 @@
-//! EV1: Events vanish an hour after their last write.
+//! Events vanish an hour after their last write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::object::encode;
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// When each event was last seen to change; one not seen before tells its own age.
+/// When each event last changed; the age of a new event comes from its own fields.
 #[derive(Default)]
 struct Ages(BTreeMap<Key, (Revision, Timestamp)>);
 
@@ -62,7 +62,7 @@ impl Ages {
     }
 }
 
-/// The best an event itself says about its age.
+/// The time of an event from its own fields, newest field first.
 fn last_written(event: &Stored) -> Option<Timestamp> {
     let value: Value = serde_json::from_slice(&event.bytes).ok()?;
     let own = [

@@ -1,4 +1,4 @@
-//! The garbage collector: dependents follow their owners (G7–G12).
+//! The garbage collector: dependents follow their owners.
 //!
 //! It keeps which objects name which owner uid, and nothing else; every decision is made from the
 //! newest snapshot.
@@ -66,7 +66,7 @@ enum Owner {
     Waiting,
     /// Not there.
     Absent,
-    /// Of a kind nobody serves here: left alone.
+    /// Of a kind that is not served: the reference is ignored.
     Unknown,
 }
 
@@ -158,7 +158,7 @@ impl Collector {
         let mut failed = BTreeSet::new();
         for key in work {
             if let Err(error) = self.look_at(&key).await {
-                warn!(cluster = self.cluster.name(), %key, error = &error as &dyn std::error::Error, "garbage not collected yet");
+                warn!(cluster = self.cluster.name(), %key, error = &error as &dyn std::error::Error, "garbage collection failed, retrying");
                 failed.insert(key);
             }
         }
@@ -194,7 +194,6 @@ impl Collector {
             .await
     }
 
-    /// G7
     async fn follow_owners(
         &self,
         registry: &Registry,
@@ -231,7 +230,7 @@ impl Collector {
         }
         let dependents = self.dependents_of(&stored.index.uid, snapshot);
         if !waiting.is_empty() && !dependents.is_empty() {
-            // G10: two that wait for each other would wait forever.
+            // Two that wait for each other would wait forever.
             let cycle = dependents.iter().any(|dependent| {
                 dependent.index.is_deleting() && dependent.index.has_finalizer(FOREGROUND)
             });
@@ -250,7 +249,7 @@ impl Collector {
         self.delete(def, stored, policy).await
     }
 
-    /// G8: the owner stays until no dependent blocks it.
+    /// The owner stays until no dependent blocks it.
     async fn foreground(
         &self,
         def: &Arc<ServedResource>,
@@ -282,7 +281,6 @@ impl Collector {
         self.remove_finalizer(def, owner, FOREGROUND).await
     }
 
-    /// G9
     async fn orphan(&self, def: &Arc<ServedResource>, owner: &Stored) -> Result<(), ApiError> {
         let snapshot = self.cluster.store().current();
         let registry = self.cluster.registry();
@@ -425,7 +423,7 @@ fn gone_is_fine(result: Result<(), ApiError>) -> Result<(), ApiError> {
     }
 }
 
-/// G11: where an owner would be; `Err` when its kind is not served, `Ok(None)` when it cannot be an owner.
+/// Where an owner would be; `Err` when its kind is not served, `Ok(None)` when it cannot be an owner.
 fn owner_key(
     registry: &Registry,
     owner: &OwnerReference,

@@ -1,5 +1,5 @@
-//! Namespaces: a deleted one is emptied, Pods first, and goes when it is empty (NS5, NS6); a new one gets
-//! its service account (NS8).
+//! Namespaces: empties a namespace that is being deleted, Pods first, and then removes it; a new one gets
+//! its service account.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub async fn run(cluster: Arc<Cluster>) {
                 cluster = cluster.name(),
                 namespace = name,
                 error = &error as &dyn std::error::Error,
-                "namespace not settled yet"
+                "namespace reconcile failed, retrying"
             );
             let (cluster, name) = (cluster.clone(), name);
             tokio::spawn(async move {
@@ -52,7 +52,7 @@ pub async fn run(cluster: Arc<Cluster>) {
     }
 }
 
-/// What still stands in a namespace: objects by resource, and finalizers by name.
+/// What is left in a namespace: objects by resource, and finalizers by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Remaining {
     objects: BTreeMap<String, usize>,
@@ -138,7 +138,7 @@ fn remaining(cluster: &Cluster, kinds: &[Arc<ServedResource>], namespace: &str) 
     remaining
 }
 
-/// `kubernetes` leaves `spec.finalizers`; the object goes with it unless it has finalizers of its own.
+/// Removes `kubernetes` from `spec.finalizers`, which deletes the object unless it has other finalizers.
 async fn finish(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), ApiError> {
     write(cluster, actor, name, Subresource::Finalize, |live| {
         let mut next = live.clone();
@@ -156,7 +156,7 @@ async fn finish(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(),
     .await
 }
 
-/// NS6: the status tells why it takes so long.
+/// Writes conditions that explain what the deletion waits for.
 async fn report(
     cluster: &Arc<Cluster>,
     actor: &Actor,

@@ -1,4 +1,4 @@
-//! Keeps the rules of aggregating ClusterRoles (AU7).
+//! Keeps the rules of aggregating ClusterRoles.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn settle(cluster: &Arc<Cluster>, actor: &Actor) {
                 cluster = cluster.name(),
                 name,
                 error = &error as &dyn std::error::Error,
-                "aggregated role not settled"
+                "aggregated role reconcile failed"
             );
         }
     }

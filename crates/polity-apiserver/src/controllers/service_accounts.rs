@@ -1,4 +1,4 @@
-//! NS8: every namespace has a service account `default` and the cluster's CA in `kube-root-ca.crt`.
+//! Every namespace has a service account `default` and the cluster's CA in `kube-root-ca.crt`.
 
 use std::sync::Arc;
 

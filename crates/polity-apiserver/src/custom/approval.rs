@@ -1,7 +1,7 @@
 //! Definitions in the groups of the Kubernetes project need its approval, or a statement that
 //! they lack it.
 
-use polity_core::field::{FieldError, FieldPath};
+use polity_core::field::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Value, json};
 
 use crate::object::meta;
@@ -54,7 +54,7 @@ fn is_protected(group: &str) -> bool {
 }
 
 /// An update that leaves the state of the approval as it is passes.
-pub(super) fn validate_approval(crd: &Value, live: Option<&Value>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_approval(crd: &Value, live: Option<&Value>, errors: &mut FieldErrors) {
     let group = crd.pointer("/spec/group").and_then(Value::as_str);
     if !is_protected(group.unwrap_or_default()) {
         return;
@@ -112,7 +112,7 @@ mod tests {
             ("a.k8s.io", url, None),
         ];
         for (group, approval, expected) in cases {
-            let mut errors = Vec::new();
+            let mut errors = FieldErrors::default();
             validate_approval(&crd(group, approval), None, &mut errors);
             let reasons: Vec<_> = errors.iter().map(|error| error.kind.reason()).collect();
             assert_eq!(reasons.first().copied(), expected, "{group} {approval:?}");
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn an_update_may_leave_an_approval_as_it_is_and_not_take_it_away() {
         let count = |live: &str, next: &str| {
-            let mut errors = Vec::new();
+            let mut errors = FieldErrors::default();
             let (live, next) = (crd("a.k8s.io", live), crd("a.k8s.io", next));
             validate_approval(&next, Some(&live), &mut errors);
             errors.len()

@@ -1,9 +1,10 @@
-//! CustomResourceDefinition objects: defaults, validation, status as they are written (C1–C3, C5, C7, C10, C15, C18).
+//! CustomResourceDefinition objects: defaults, validation, status as they are written.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use polity_core::field::{FieldError, FieldPath};
+use polity_core::field::{FieldError, FieldErrors, FieldPath};
+use polity_core::findings::MAX_FINDINGS;
 use polity_core::name;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::object::meta;
 use crate::served::Compiler;
 use polity_kinds::jsonpath::JsonPath;
 
-/// C2: what a definition leaves out.
+/// What a definition leaves out.
 pub fn apply_defaults(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -67,7 +68,7 @@ pub fn complete_changed(live: &Value, crd: &mut Value) {
     }
 }
 
-/// C6: deletion waits for the objects.
+/// Deletion waits for the objects.
 pub fn deletion_begins(crd: &mut Value, now: Timestamp) {
     let mut finalizers: Vec<String> = meta::finalizers(crd)
         .into_iter()
@@ -115,12 +116,12 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 
 /// Everything that can be wrong with a definition.
 pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     if live.is_none() {
         validate_name(crd, &mut errors);
     }
     let spec = FieldPath::of("spec");
-    validate_place(crd, &spec, &mut errors);
+    validate_group_and_scope(crd, &spec, &mut errors);
     validate_versions(crd, &spec, compiler, &mut errors);
     validate_names(crd, &spec, &mut errors);
     validate_conversion(crd, &spec, &mut errors);
@@ -137,11 +138,11 @@ pub fn validate(crd: &Value, live: Option<&Value>, compiler: &Compiler) -> Vec<F
         validate_change(crd, live, &mut errors);
     }
     validate_stored_versions(crd, &mut errors);
-    errors
+    errors.into_vec()
 }
 
-/// C1: the name says what is defined.
-fn validate_name(crd: &Value, errors: &mut Vec<FieldError>) {
+/// The name is `{plural}.{group}`.
+fn validate_name(crd: &Value, errors: &mut FieldErrors) {
     let expected = format!(
         "{}.{}",
         text(crd, "/spec/names/plural"),
@@ -157,7 +158,7 @@ fn validate_name(crd: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_place(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_group_and_scope(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) {
     let group = text(crd, "/spec/group");
     let group_field = spec.child("group");
     if group.is_empty() {
@@ -186,8 +187,8 @@ fn validate_place(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// C1: every name is there, and every name is a label.
-fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
+/// Every name is there, and every name is a label.
+fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) {
     let names = spec.child("names");
     let fields = [
         ("plural", false),
@@ -247,13 +248,8 @@ fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// C3 and each version's own rules.
-fn validate_versions(
-    crd: &Value,
-    spec: &FieldPath,
-    compiler: &Compiler,
-    errors: &mut Vec<FieldError>,
-) {
+/// Exactly one version is stored, and each version is valid by itself.
+fn validate_versions(crd: &Value, spec: &FieldPath, compiler: &Compiler, errors: &mut FieldErrors) {
     let field = &spec.child("versions");
     let all: Vec<&Value> = versions(crd).collect();
     let common = Common::of(&all);
@@ -344,7 +340,7 @@ impl Common {
         version: &Value,
         spec: &FieldPath,
         compiler: &Compiler,
-        errors: &mut Vec<FieldError>,
+        errors: &mut FieldErrors,
     ) {
         if self.schema && version.pointer("/schema/openAPIV3Schema").is_some() {
             validate_schema(
@@ -366,12 +362,12 @@ impl Common {
     }
 }
 
-/// C7, C15: the schema is structural and its rules compile.
+/// The schema is structural and its rules compile.
 fn validate_schema(
     version: &Value,
     field: &FieldPath,
     compiler: &Compiler,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
         errors.push(FieldError::required(field, ""));
@@ -386,11 +382,12 @@ fn validate_schema(
         ..error
     };
     if let Err(found) = compiler.compile(schema) {
-        errors.extend(found.into_iter().map(prefixed));
+        // One schema does not keep the errors of the other parts from being found.
+        errors.extend(found.into_iter().take(MAX_FINDINGS).map(prefixed));
     }
 }
 
-fn validate_subresources(version: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_subresources(version: &Value, field: &FieldPath, errors: &mut FieldErrors) {
     let Some(scale) = version.pointer("/subresources/scale") else {
         return;
     };
@@ -427,7 +424,7 @@ fn validate_subresources(version: &Value, field: &FieldPath, errors: &mut Vec<Fi
     }
 }
 
-fn validate_columns(version: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_columns(version: &Value, field: &FieldPath, errors: &mut FieldErrors) {
     let columns = version
         .get("additionalPrinterColumns")
         .and_then(Value::as_array);
@@ -461,8 +458,7 @@ fn validate_columns(version: &Value, field: &FieldPath, errors: &mut Vec<FieldEr
     }
 }
 
-/// C18
-fn validate_selectable_fields(version: &Value, field: &FieldPath, errors: &mut Vec<FieldError>) {
+fn validate_selectable_fields(version: &Value, field: &FieldPath, errors: &mut FieldErrors) {
     let fields = version.get("selectableFields").and_then(Value::as_array);
     let all: Vec<&Value> = fields.into_iter().flatten().collect();
     if all.len() > 8 {
@@ -489,8 +485,8 @@ fn validate_selectable_fields(version: &Value, field: &FieldPath, errors: &mut V
     }
 }
 
-/// C19: only the conversion that changes nothing but the apiVersion.
-fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldError>) {
+/// Only the conversion that changes nothing but the apiVersion.
+fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) {
     let field = spec.child("conversion").child("strategy");
     match text(crd, "/spec/conversion/strategy") {
         "None" => {}
@@ -508,8 +504,8 @@ fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut Vec<FieldErro
     }
 }
 
-/// C1, C3: what never changes, and what stays as long as it is stored.
-fn validate_change(crd: &Value, live: &Value, errors: &mut Vec<FieldError>) {
+/// What never changes, and what stays as long as it is stored.
+fn validate_change(crd: &Value, live: &Value, errors: &mut FieldErrors) {
     let established = conditions::is_true(live, "Established");
     for (pointer, always) in [
         ("/spec/group", true),
@@ -528,7 +524,7 @@ fn validate_change(crd: &Value, live: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
+fn validate_stored_versions(crd: &Value, errors: &mut FieldErrors) {
     let known: BTreeSet<&str> = versions(crd)
         .map(|version| text(version, "/name"))
         .collect();
@@ -552,5 +548,49 @@ fn validate_stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
                 &detail,
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polity_core::field::MAX_ERRORS;
+
+    use super::*;
+
+    /// A property without a type is an error of its own.
+    fn schema(n_errors: usize) -> Value {
+        let properties: serde_json::Map<String, Value> = (0..n_errors)
+            .map(|number| (format!("p{number}"), json!({})))
+            .collect();
+        json!({"openAPIV3Schema": {"type": "object", "properties": properties}})
+    }
+
+    #[test]
+    fn one_broken_schema_does_not_hide_other_errors_and_all_are_bounded() {
+        let version = |name: String, n_errors| json!({"name": name, "schema": schema(n_errors)});
+        let crd = |versions: Vec<Value>| {
+            json!({
+                "metadata": {"name": "widgets.example.com"},
+                "spec": {"group": "example.com", "scope": "Planet", "versions": versions, "names": {}},
+            })
+        };
+        let validated = |crd: &Value| validate(crd, None, &Compiler::default());
+
+        let errors = validated(&crd(vec![
+            version("v1".into(), 5 * MAX_ERRORS),
+            version("v2".into(), 1),
+        ]));
+        let n_below = |prefix: &str| {
+            let below = errors
+                .iter()
+                .filter(|error| error.field.starts_with(prefix));
+            below.count()
+        };
+        assert_eq!(n_below("spec.versions[0].schema"), MAX_FINDINGS);
+        assert!(n_below("spec.versions[1].schema") > 0);
+        assert!(n_below("spec.names") > 0);
+
+        let versions = (0..50).map(|number| version(format!("v{number}"), MAX_FINDINGS));
+        assert_eq!(validated(&crd(versions.collect())).len(), MAX_ERRORS);
     }
 }

@@ -1,4 +1,4 @@
-//! Which definition may use which names, and what that makes of its status (C4).
+//! Which definition may use which names, and what that makes of its status.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ impl Taken {
     }
 }
 
-/// Records that the server itself wrote the status (S13).
+/// Records that the server itself wrote the status.
 pub fn record(live: &Value, next: &mut Value, now: Timestamp) {
     let kind = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     apply::track_update(apply::UpdateInput {
@@ -109,7 +109,7 @@ pub fn record(live: &Value, next: &mut Value, now: Timestamp) {
     });
 }
 
-/// What the status should say; `None` when it says so already.
+/// The status that the definition should have; `None` if it has it already.
 pub fn accept(crd: &Value, taken: &Taken, now: Timestamp) -> Option<Value> {
     let mut next = crd.clone();
     let (names, conflict) = taken.judge(crd);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn c4_free_names_are_accepted_at_once_and_only_once() {
+    fn free_names_are_accepted_at_once_and_only_once() {
         let accepted = accept(&crd("widgets", "Widget", "w"), &Taken::default(), now()).unwrap();
         assert!(is_true(&accepted, "NamesAccepted") && is_true(&accepted, "Established"));
         assert_eq!(accepted["status"]["acceptedNames"]["plural"], "widgets");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn c4_taken_names_are_refused_by_what_is_taken() {
+    fn taken_names_are_refused_by_what_is_taken() {
         let first = accept(&crd("widgets", "Widget", "w"), &Taken::default(), now()).unwrap();
         for (other, reason) in [
             (crd("gadgets", "Widget", "g"), "ListKindConflict"),

@@ -25,7 +25,7 @@ pub struct Summary {
     /// The versions it serves; none until it is established. A group and version with built-in kinds
     /// is served by these alone, as on a real server.
     pub served: Vec<String>,
-    /// Whether its status says all there is to say, as long as it is not changed.
+    /// Whether its status is complete, as long as the definition does not change.
     pub is_settled: bool,
     pub is_deleting: bool,
     /// All that serving depends on.

@@ -1,4 +1,4 @@
-//! The engine's side of the admission chain (AD1): what the webhooks are shown and what comes back.
+//! The engine's side of the admission chain: what the webhooks are shown and what comes back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ struct Shown {
 impl Shown {
     fn of(call: &Call<'_>, review: &Review<'_>, object: Option<&Value>) -> Result<Self, ApiError> {
         let is_scale = call.subresource == Some(Subresource::Scale);
-        // Whoever scales writes a Scale, and that is what hooks are shown.
+        // The scale subresource takes a Scale, so webhooks see a Scale.
         let view = |value: &Value| {
             if is_scale {
                 call.scale_of(value)

@@ -13,7 +13,7 @@ use polity_kinds::normalise;
 use polity_kinds::status::ApiError;
 use polity_webhooks::Operation;
 
-/// M7: how often a generated name may collide.
+/// How often a generated name may collide.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Call<'_> {
@@ -40,7 +40,7 @@ impl Call<'_> {
         self.create_tracked(object, options).await
     }
 
-    /// Records who owns which field of a write that is no apply (S12).
+    /// Records who owns which field of a write that is no apply.
     pub fn track(&self, live: Option<&Value>, object: &mut Value, options: &WriteOptions) {
         let blank = if live.is_none() {
             normalise::blank(&self.def.gvk)
@@ -156,7 +156,6 @@ impl Call<'_> {
         }
     }
 
-    /// M13
     fn drop_duplicate_owners(&self, object: &mut Value) {
         let dropped = meta::drop_duplicate_owners(object);
         if !dropped.is_empty() {
@@ -168,7 +167,6 @@ impl Call<'_> {
         }
     }
 
-    /// E5
     fn exists(&self, deleting: bool, name: &str) -> ApiError {
         let mut error = ApiError::already_exists(self.def.resource_name(), name);
         if deleting {

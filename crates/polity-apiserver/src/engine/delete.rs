@@ -1,4 +1,5 @@
-//! Delete and deletecollection: finalizers, grace, propagation (section 13 of the reference).
+//! Delete and deletecollection: finalizers, grace, propagation
+//! (docs/spec/apiserver.md#13-deletion-and-garbage-collection).
 
 use http::StatusCode;
 use jiff::SignedDuration;
@@ -26,7 +27,7 @@ pub enum Propagation {
     Foreground,
 }
 
-/// What a DELETE says in its body or query (G1).
+/// The options of a DELETE, from its body or query.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
@@ -179,7 +180,6 @@ pub struct Deleted {
 }
 
 impl Deleted {
-    /// E8
     pub fn code(&self, options: &DeleteOptions) -> StatusCode {
         let accepted = !self.gone && options.orphan_dependents == Some(false);
         if accepted {
@@ -250,7 +250,6 @@ impl Call<'_> {
             .await
     }
 
-    /// E7
     fn check_preconditions(
         &self,
         stored: &Stored,
@@ -315,7 +314,7 @@ impl Call<'_> {
         (next, false)
     }
 
-    /// M6, G3: when an object goes, and for how long it has been asked to take.
+    /// Sets the deletion timestamp and the grace period of an object.
     fn mark_deleted(&self, live: &Value, next: &mut Value, grace: i64) {
         let at = self
             .now
@@ -331,7 +330,7 @@ impl Call<'_> {
         meta::set(next, "deletionGracePeriodSeconds", json!(grace));
     }
 
-    /// L15: deletes what a list would show, one by one; the answer is that list.
+    /// Deletes what a list would show, one by one; the answer is that list.
     pub async fn delete_collection(
         &self,
         list: &ListOptions,
@@ -350,7 +349,6 @@ impl Call<'_> {
     }
 }
 
-/// G5
 fn set_deletion_finalizers(object: &mut Value, propagation: Option<Propagation>) {
     let Some(propagation) = propagation else {
         return;
@@ -378,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn g1_policies_and_their_old_form() {
+    fn policies_and_their_old_form() {
         assert_eq!(parse(json!({})).unwrap().propagation, None);
         assert_eq!(
             parse(json!({"propagationPolicy": "Foreground"}))
@@ -406,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn g1_the_query_may_carry_the_options() {
+    fn the_query_may_carry_the_options() {
         let query = Query::parse("propagationPolicy=Orphan&gracePeriodSeconds=0&dryRun=All");
         let options = DeleteOptions::parse(None, &query).unwrap();
         assert_eq!(options.propagation, Some(Propagation::Orphan));

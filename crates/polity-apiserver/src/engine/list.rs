@@ -1,4 +1,4 @@
-//! Lists: which snapshot, which page, which objects (section 8 of the reference).
+//! Lists: which snapshot, which page, which objects (docs/spec/apiserver.md#8-list).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::object::{Page, Snapshot, Stored};
 use crate::request::query::{ListOptions, VersionMatch};
 use polity_kinds::status::{ApiError, Cause, Details};
 
-/// L7: how long a list waits for a version that is not there yet.
+/// How long a list waits for a version that is not there yet.
 const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
 
 impl Call<'_> {
@@ -27,7 +27,7 @@ impl Call<'_> {
         Ok(self.page(&snapshot, &selection, options.limit, token.as_ref()))
     }
 
-    /// L6: the snapshot the version parameters ask for.
+    /// The snapshot the version parameters ask for.
     async fn snapshot(
         &self,
         options: &ListOptions,
@@ -66,7 +66,7 @@ impl Call<'_> {
         }
     }
 
-    /// L7, L8: waits a little for a version that is not there yet.
+    /// Waits a little for a version that is not there yet.
     pub async fn reach(&self, wanted: Revision) -> Result<(), ApiError> {
         let store = self.cluster.store();
         if store.current().revision() >= wanted {
@@ -158,7 +158,7 @@ fn expired(error: &HistoryError, wanted: Revision) -> ApiError {
     }
 }
 
-/// L9: the answer to an expired token holds one that goes on from the same key in the newest snapshot.
+/// The response to an expired token contains a token that continues from the same key in the newest snapshot.
 fn expired_token(error: &HistoryError, token: &Token) -> ApiError {
     match error {
         HistoryError::Future { .. } => ApiError::bad_request(

@@ -1,4 +1,4 @@
-//! The four kinds of patch (sections 10 and 11 of the reference).
+//! The four kinds of patch (docs/spec/apiserver.md#10-patch).
 
 use http::StatusCode;
 use polity_core::field::{FieldError, FieldPath};
@@ -14,7 +14,7 @@ use crate::request::query::WriteOptions;
 use polity_kinds::decode;
 use polity_kinds::status::{ApiError, Cause, Details};
 
-/// What kind of patch a body is, from its media type (P1).
+/// What kind of patch a body is, from its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
     Json,
@@ -24,7 +24,7 @@ pub enum PatchKind {
 }
 
 impl PatchKind {
-    /// Strategic merge needs typed kinds: custom resources answer 415 (C20).
+    /// Strategic merge needs typed kinds: custom resources answer 415.
     pub fn of(media: Option<&str>, custom: bool) -> Result<Self, ApiError> {
         match media {
             Some("application/json-patch+json") => Ok(Self::Json),
@@ -133,7 +133,7 @@ impl Call<'_> {
             .map_err(|error| invalid_patch(new, &error.message))
     }
 
-    /// M1: a patch that changes the uid is invalid, where a PUT would be a conflict.
+    /// A patch that changes the uid is invalid, where a PUT would be a conflict.
     fn check_patched_uid(&self, live: &Value, new: &Value) -> Result<(), ApiError> {
         let uid = meta::uid(new);
         if !uid.is_empty() && uid != meta::uid(live) {
@@ -148,7 +148,7 @@ impl Call<'_> {
         let document = self.apply_document(body, options)?;
         let first = self.apply_once(&document, options).await;
         match first {
-            // Somebody else created it in between: then there is something to merge into.
+            // Another writer created it in between: merge into that object.
             Err(error) if error.reason == "AlreadyExists" => {
                 self.apply_once(&document, options).await
             }
@@ -193,7 +193,6 @@ impl Call<'_> {
         Ok((self.create_tracked(object, options).await?, true))
     }
 
-    /// S1, S2
     fn apply_document(&self, body: &[u8], options: &WriteOptions) -> Result<Value, ApiError> {
         if options.field_manager.is_empty() {
             let field = FieldPath::of("fieldManager");
@@ -271,7 +270,7 @@ impl Call<'_> {
     }
 }
 
-/// E4: the version the live object has is no condition. If the race is lost all the same, the patch is applied to the
+/// The version the live object has is no condition. If the race is lost all the same, the patch is applied to the
 /// newer object, and a version that stands in the patch itself no longer fits.
 pub(super) fn forget_live_version(live: &Value, new: &mut Value) {
     if meta::resource_version(new) == meta::resource_version(live) {

@@ -1,4 +1,4 @@
-//! What every write goes through before it is stored: type, place, unknown fields, defaults,
+//! What every write passes before it is stored: type, namespace and name, unknown fields, defaults,
 //! system metadata, generation, status separation, validation.
 
 use polity_core::field::{FieldError, FieldErrors, FieldPath};
@@ -25,7 +25,7 @@ pub enum BodyKind {
 }
 
 impl Call<'_> {
-    /// M9, M17: the body must be of the kind, in the namespace and of the name the URL says; what it leaves out is filled in.
+    /// The body must be of the kind, in the namespace and of the name the URL says; what it leaves out is filled in.
     pub fn settle_identity(&self, object: &mut Value) -> Result<(), ApiError> {
         // Go decodes a null into an object without members.
         if object.is_null() && !self.def.is_custom() {
@@ -167,7 +167,7 @@ impl Call<'_> {
         Ok(object)
     }
 
-    /// F2, F3, F5: drops unknown fields, and reports them as the client asked for it.
+    /// Drops unknown fields, and reports them as the client asked for it.
     pub fn drop_unknown(
         &self,
         object: &mut Value,
@@ -197,8 +197,8 @@ impl Call<'_> {
         }
     }
 
-    /// Built-ins are typed: a string where a number belongs is no object of the kind (400). A `null` fits everywhere, as it
-    /// does for Go: clients send `creationTimestamp: null`.
+    /// Built-ins are typed: a string where a number belongs is no object of the kind (400). A `null` fits everywhere,
+    /// as it does for Go: clients send `creationTimestamp: null`.
     pub fn check_types(&self, object: &Value) -> Result<(), ApiError> {
         if self.def.is_custom() {
             return Ok(());
@@ -230,7 +230,7 @@ impl Call<'_> {
         ApiError::invalid(&self.def.gvk.kind, group, name, errors)
     }
 
-    /// The metadata only the server sets, on a new object (M1, M4, M5, M14, M15).
+    /// The metadata only the server sets, on a new object.
     pub fn stamp_new(&self, object: &mut Value) {
         let metadata = meta::of_mut(object);
         for field in [
@@ -273,7 +273,7 @@ impl Call<'_> {
         meta::of_mut(object).remove("selfLink");
     }
 
-    /// M18: what a write through this path may not touch is taken from the stored object.
+    /// What a write through this path may not touch is taken from the stored object.
     pub fn separate_status(&self, live: &Value, object: &mut Value) {
         let Some(root) = object.as_object_mut() else {
             return;
@@ -329,7 +329,7 @@ impl Call<'_> {
         }
     }
 
-    /// M3, M5, C12: counts the generation up when the part that matters changed.
+    /// Counts the generation up when the part that matters changed.
     pub fn count_generation(&self, live: &Value, object: &mut Value) {
         if self.subresource == Some(Subresource::Status) {
             return;
@@ -427,7 +427,7 @@ impl Call<'_> {
     }
 }
 
-/// F3: the objection to what a patch made of the object, which speaks of no kind and no name.
+/// The error about the result of a patch, which names neither kind nor object.
 pub fn invalid_patch(object: &Value, why: &str) -> ApiError {
     let shown = Value::String(object.to_string());
     ApiError::invalid(

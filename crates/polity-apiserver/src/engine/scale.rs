@@ -1,4 +1,4 @@
-//! The scale subresource: one small object over any kind that has replicas (C13, B8).
+//! The scale subresource: one small object over any kind that has replicas.
 
 use polity_core::FieldPath;
 use polity_core::selector::LabelSelector;

@@ -1,4 +1,4 @@
-//! Which objects of a collection are meant: label and field selectors (L11–L13, B1).
+//! Which objects of a collection are meant: label and field selectors.
 
 use std::borrow::Cow;
 use std::sync::Arc;

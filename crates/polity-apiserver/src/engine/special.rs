@@ -1,6 +1,6 @@
 //! What a few kinds truly do differently, in one place.
 //!
-//! Everything else about a kind stands in the table of kinds.
+//! Everything else about a kind is in `polity-kinds`.
 
 use std::net::Ipv4Addr;
 
@@ -34,7 +34,7 @@ fn is_crd(def: &ServedResource) -> bool {
     is(def, "apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-/// NS3, NS4: objects are created only in namespaces that exist and stay.
+/// Objects are created only in namespaces that exist and stay.
 pub fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     if !call.def.is_namespaced() || call.def.flags.create_only {
         return Ok(());
@@ -84,7 +84,7 @@ pub fn complete_changed(call: &Call<'_>, live: &Value, object: &mut Value) -> Re
     Ok(())
 }
 
-/// NS7: only `/finalize` changes a namespace's `spec.finalizers`.
+/// Only `/finalize` changes a namespace's `spec.finalizers`.
 pub fn keep_spec_finalizers(def: &ServedResource, live: &Value, object: &mut Value) {
     if is_namespace(def) {
         match live.pointer("/spec/finalizers") {
@@ -112,7 +112,7 @@ pub fn validate(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Vec<Fi
     }
 }
 
-/// AU7: nobody grants what they do not hold.
+/// Refuses roles and bindings that grant more than the user holds.
 pub fn authorize_write(
     call: &Call<'_>,
     object: &Value,
@@ -135,7 +135,7 @@ pub fn authorize_write(
     confirm_no_escalation(&authorizer, call.user, &write)
 }
 
-/// AU9: an update or apply that creates needs the permission to create.
+/// An update or apply that creates needs the permission to create.
 pub fn authorize_create(call: &Call<'_>) -> Result<(), ApiError> {
     call.cluster.authorize_resource(
         call.user,
@@ -147,7 +147,7 @@ pub fn authorize_create(call: &Call<'_>) -> Result<(), ApiError> {
     )
 }
 
-/// NS1: some namespaces stay.
+/// Some namespaces stay.
 pub fn may_delete(call: &Call<'_>) -> Result<(), ApiError> {
     if is_namespace(&call.def) && matches!(call.name, "default" | "kube-system" | "kube-public") {
         return Err(ApiError::forbidden(
@@ -159,7 +159,7 @@ pub fn may_delete(call: &Call<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// G6: only Pods that run somewhere have time to say goodbye.
+/// The grace period in seconds: only Pods that are assigned to a node have one.
 pub fn grace_seconds(def: &ServedResource, live: &Value, asked: Option<i64>) -> i64 {
     if !is(def, "", "Pod") {
         return 0;
@@ -196,7 +196,7 @@ pub fn shows_grace(def: &ServedResource) -> bool {
     !is_namespace(def) && !is_crd(def)
 }
 
-/// Whether even an object that goes at once is shown as one that is being deleted.
+/// Whether an object that is removed at once is still returned with a deletion timestamp.
 pub fn says_goodbye(def: &ServedResource) -> bool {
     is(def, "", "Pod")
 }

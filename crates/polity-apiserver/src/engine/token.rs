@@ -1,4 +1,4 @@
-//! Continue tokens: where the next page of a list begins, and in which snapshot (L5, L9).
+//! Continue tokens: where the next page of a list begins, and in which snapshot.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l5_tokens_survive_the_trip() {
+    fn tokens_survive_the_trip() {
         for revision in [Some(42), None] {
             let token = Token {
                 revision,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn l5_what_cannot_be_decoded_is_a_bad_request() {
+    fn what_cannot_be_decoded_is_a_bad_request() {
         let foreign =
             URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v9","rv":1,"start":"a/b\u0000"}"#);
         let zero = URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v1","rv":0,"start":"a/b\u0000"}"#);

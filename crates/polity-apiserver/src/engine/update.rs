@@ -45,7 +45,6 @@ impl Call<'_> {
         Ok((written, false))
     }
 
-    /// E2
     fn needs_version(&self, object: &Value) -> Result<(), ApiError> {
         let required = self.def.is_custom() || self.def.flags.update_needs_version;
         if !required || !meta::resource_version(object).is_empty() {
@@ -212,7 +211,7 @@ impl Call<'_> {
         }
     }
 
-    /// S13: what a write through this path never owns.
+    /// What a write through this path never owns.
     pub fn unowned_paths(&self) -> FieldSet {
         match self.subresource {
             Some(Subresource::Status) if self.def.is_custom() => {

@@ -1,4 +1,4 @@
-//! Watches: one snapshot, then every later change, each once and in order (section 9 of the reference).
+//! Watches: one snapshot, then every later change, each once and in order (docs/spec/apiserver.md#9-watch).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::request::query::ListOptions;
 use crate::served::ServedResource;
 use polity_kinds::status::ApiError;
 
-/// W7: how often a quiet stream says how far it has come.
+/// How often a watch without events sends a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
-/// W7: the last bookmark comes this long before the end.
+/// The last bookmark comes this long before the end.
 const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// A running watch; [`Self::next`] yields its lines.
@@ -58,7 +58,7 @@ impl Call<'_> {
             .version_number()?
             .filter(|number| *number > 0)
             .map(Revision);
-        // W4: without a version a watch begins with what is there.
+        // Without a version a watch begins with what is there.
         let initial = options.send_initial_events.unwrap_or(from.is_none());
         let now = Instant::now();
         let lasts = options
@@ -117,12 +117,12 @@ impl Stream {
         match call.cluster.store().watch(&self.def.bucket, after) {
             Ok(watch) => self.source = Source::Live(watch),
             Err(HistoryError::Compacted { oldest }) => {
-                // W11: the stream opens, says so and ends.
+                // The stream opens, says so and ends.
                 let error =
                     ApiError::expired(format!("too old resource version: {after} ({oldest})"));
                 self.push_error(&error);
             }
-            // W3: the store's watch waits for a version that is not there yet.
+            // The store's watch waits for a version that is not there yet.
             Err(HistoryError::Future { .. }) => self.source = Source::Ended,
         }
     }
@@ -137,11 +137,11 @@ impl Stream {
                 return None;
             };
             let turn = tokio::select! {
-                // Events first: whoever watches a kind that goes away hears of every object's end.
+                // Events first: a watcher of a kind that is removed sees the deletion of every object.
                 biased;
                 event = watch.next() => match event {
                     Ok(event) => Turn::Event(event),
-                    // W14: a reader that cannot keep up resumes from its last version.
+                    // A reader that cannot keep up resumes from its last version.
                     Err(WatchEnd::Lagged | WatchEnd::Closed) => Turn::End,
                 },
                 () = self.shutdown.cancelled() => Turn::End,
@@ -172,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// W8: what a change means to this watch's selection.
+    /// What a change means to this watch's selection.
     fn push_event(&mut self, event: &Event<ObjectIndex>) {
         if !self.namespace.is_empty() && *event.object.key.namespace != *self.namespace {
             return;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Where Linux tells the addresses of this machine.
+/// Where Linux lists the addresses of this machine.
 const IPV4_TABLE: &str = "/proc/net/fib_trie";
 const IPV6_TABLE: &str = "/proc/net/if_inet6";
 /// More are not worth a place in a certificate.
@@ -20,7 +20,7 @@ const ELSEWHERE: [(IpAddr, IpAddr); 2] = [
     ),
 ];
 
-/// Where clients of this machine reach a listener: nobody can connect to "all addresses".
+/// The address at which clients on this machine reach a listener: "all addresses" is none to connect to.
 pub(super) fn reached_at(listener: SocketAddr) -> SocketAddr {
     let ip = match listener.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -62,7 +62,7 @@ fn way_to(from: IpAddr, to: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// The local addresses in Linux's routing table: each stands on a line before one that says `host LOCAL`.
+/// The local addresses in Linux's routing table: each is on the line before one with `host LOCAL`.
 fn local_ipv4(table: &str) -> Vec<Ipv4Addr> {
     let mut last: Option<Ipv4Addr> = None;
     let mut found = Vec::new();

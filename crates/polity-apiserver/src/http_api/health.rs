@@ -1,4 +1,4 @@
-//! Health (H2, H3): `/healthz`, `/livez`, `/readyz`, whole or check by check.
+//! Health: `/healthz`, `/livez`, `/readyz`, whole or check by check.
 
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn h2_forms_of_health() {
+    async fn forms_of_health() {
         assert_eq!(get("/healthz", true).await, (200, "ok".into()));
         assert_eq!(
             get("/readyz?verbose", true).await,
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn h3_not_ready_is_alive() {
+    async fn not_ready_is_alive() {
         assert_eq!(
             get("/readyz", false).await,
             (

@@ -108,7 +108,6 @@ fn root(registry: &crate::registry::Registry) -> Value {
     serde_json::json!({"paths": paths})
 }
 
-/// D1, D2, D4
 fn discovery_root(
     cluster: &Cluster,
     incoming: &Incoming,
@@ -155,7 +154,7 @@ fn discovery_root(
     Ok(response)
 }
 
-/// A2: documents are cached by their hash for good.
+/// Documents are cached by their hash for good.
 fn openapi_document(cluster: &Cluster, incoming: &Incoming, key: &str) -> Response<Body> {
     let documents = cluster.openapi();
     let Some(document) = documents.get(key) else {

@@ -194,7 +194,6 @@ impl Context<'_> {
         }
     }
 
-    /// U8
     pub fn not_supported(&self) -> ApiError {
         if self.call.def.is_custom() {
             ApiError::method_not_allowed(self.call.def.resource_name(), self.verb)
@@ -235,7 +234,7 @@ impl Context<'_> {
         Ok(respond::json(StatusCode::OK, renderer.list(&page)?, pretty))
     }
 
-    /// W1: the headers go out at once, then a line for each event.
+    /// The headers go out at once, then a line for each event.
     async fn watch(self) -> Result<Response<Body>, ApiError> {
         let (renderer, _) = self.renderer()?;
         let options = ListOptions::from_query(&self.incoming.query, true)?;
@@ -251,16 +250,16 @@ impl Context<'_> {
         Ok(response)
     }
 
-    async fn decoded(incoming: &mut Incoming) -> Result<body::Decoded, ApiError> {
-        let media = body::media_type(&incoming.parts.headers);
-        let bytes = body::read(std::mem::take(&mut incoming.body)).await?;
+    pub async fn decoded(&mut self) -> Result<body::Decoded, ApiError> {
+        let media = body::media_type(&self.incoming.parts.headers);
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         body::decode(media.as_deref(), &bytes)
     }
 
     async fn create(mut self) -> Result<Response<Body>, ApiError> {
         let (renderer, pretty) = self.renderer()?;
         let options = WriteOptions::from_query(&self.incoming.query, "CreateOptions")?;
-        let decoded = Self::decoded(&mut self.incoming).await?;
+        let decoded = self.decoded().await?;
         let written = self.call.create(decoded, &options).await?;
         Ok(respond::json(
             StatusCode::CREATED,
@@ -272,7 +271,7 @@ impl Context<'_> {
     async fn update(mut self) -> Result<Response<Body>, ApiError> {
         let (renderer, pretty) = self.renderer()?;
         let options = WriteOptions::from_query(&self.incoming.query, "UpdateOptions")?;
-        let decoded = Self::decoded(&mut self.incoming).await?;
+        let decoded = self.decoded().await?;
         let (written, created) = self.call.update(decoded, &options).await?;
         let code = if created {
             StatusCode::CREATED
@@ -287,7 +286,7 @@ impl Context<'_> {
         let media = body::media_type(&self.incoming.parts.headers);
         let kind = PatchKind::of(media.as_deref(), self.call.def.is_custom())?;
         let options = WriteOptions::from_query(&self.incoming.query, "PatchOptions")?;
-        let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         let (written, created) = self.call.patch(kind, &bytes, &options).await?;
         let code = if created {
             StatusCode::CREATED
@@ -299,7 +298,7 @@ impl Context<'_> {
 
     async fn delete_options(&mut self) -> Result<DeleteOptions, ApiError> {
         let media = body::media_type(&self.incoming.parts.headers);
-        let bytes = body::read(std::mem::take(&mut self.incoming.body)).await?;
+        let bytes = self.incoming.read_body(self.call.cluster).await?;
         let body = if bytes.is_empty() {
             None
         } else {
@@ -313,7 +312,7 @@ impl Context<'_> {
         let options = self.delete_options().await?;
         let deleted = self.call.delete(&options).await?;
         let code = deleted.code(&options);
-        // G2: gone, and not one of the kinds that say goodbye with the object.
+        // The object is gone, and its kind answers a deletion with a Status instead of the object.
         if deleted.gone && !self.call.def.flags.delete_returns_object {
             return Ok(respond::value(code, &self.success(&deleted), pretty));
         }
@@ -341,7 +340,7 @@ impl Context<'_> {
         let pretty = respond::wants_pretty(&self.incoming);
         accept::choose(self.incoming.header(ACCEPT))?;
         WriteOptions::from_query(&self.incoming.query, "CreateOptions")?;
-        let mut decoded = Self::decoded(&mut self.incoming).await?;
+        let mut decoded = self.decoded().await?;
         self.call.settle_identity(&mut decoded.value)?;
         let cluster = self.call.cluster;
         let roles = cluster.roles();

@@ -1,4 +1,4 @@
-//! Responses: content types, warnings, pretty printing (N1, E9, F6, U7, U11, U13).
+//! Responses: content types, warnings, pretty printing.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use crate::engine::Warnings;
 use polity_kinds::builtin::builtin_resources;
 use polity_kinds::status::ApiError;
 
-/// F6: texts are cut to this once there are many, and the rest is left out.
+/// Texts are cut to this once there are many, and the rest is left out.
 const WARNING_CUT: usize = 256;
 const WARNINGS_TOTAL: usize = 4096;
 /// Clients take a hundred headers or so.
 const WARNINGS_MOST: usize = 64;
 
-/// U11: people at a terminal or a browser get indented JSON.
+/// People at a terminal or a browser get indented JSON.
 pub fn wants_pretty(incoming: &Incoming) -> bool {
     if incoming.query.has("pretty") {
         return incoming.query.flag("pretty").unwrap_or(false);
@@ -83,7 +83,7 @@ pub fn protobuf(body: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// U7: what is not there at all. Below the built-in groups it is an error, elsewhere a page.
+/// What is not there at all. Below the built-in groups it is an error, elsewhere a page.
 pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
     let mut segments = path.split('/').skip(1);
     let known = match (segments.next(), segments.next()) {
@@ -98,7 +98,7 @@ pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
     }
 }
 
-/// A plain text that says so.
+/// A plain text 404.
 pub fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
@@ -158,7 +158,7 @@ fn shown(warnings: &Findings) -> Vec<String> {
     shown
 }
 
-/// A quoted string of HTTP; what cannot stand in a header is left out.
+/// A quoted string of HTTP, without the characters that a header cannot contain.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f6_warnings_are_quoted_and_said_once() {
+    fn warnings_are_quoted_and_said_once() {
         let warnings = Warnings::default();
         for text in [
             r#"unknown field "spec.x""#,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn f6_many_warnings_are_cut() {
+    fn many_warnings_are_cut() {
         let warnings = Warnings::default();
         warnings.add("x".repeat(5000));
         let response = finish(page_not_found(), &warnings);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn u7_u13_plain_not_found() {
+    fn plain_not_found() {
         let response = finish(page_not_found(), &Warnings::default());
         assert_eq!(response.status(), 404);
         assert_eq!(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::resources::Context;
-use super::{Incoming, respond};
+use super::respond;
 use crate::engine::delete::DeleteOptions;
 use crate::engine::patch::PatchKind;
 use crate::logs::LogOptions;
@@ -45,7 +45,7 @@ fn scale(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
 async fn update_scale(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     let pretty = respond::wants_pretty(&context.incoming);
     let options = WriteOptions::from_query(&context.incoming.query, "UpdateOptions")?;
-    let decoded = read(&mut context.incoming).await?;
+    let decoded = context.decoded().await?;
     Ok(respond::value(
         StatusCode::OK,
         &context.call.update_scale(decoded, &options).await?,
@@ -60,7 +60,7 @@ async fn patch_scale(mut context: Context<'_>) -> Result<Response<Body>, ApiErro
         body::media_type(&context.incoming.parts.headers).as_deref(),
         context.call.def.is_custom(),
     )?;
-    let bytes = body::read(std::mem::take(&mut context.incoming.body)).await?;
+    let bytes = context.incoming.read_body(context.call.cluster).await?;
     Ok(respond::value(
         StatusCode::OK,
         &context.call.patch_scale(kind, &bytes, &options).await?,
@@ -68,17 +68,11 @@ async fn patch_scale(mut context: Context<'_>) -> Result<Response<Body>, ApiErro
     ))
 }
 
-async fn read(incoming: &mut Incoming) -> Result<body::Decoded, ApiError> {
-    let media = body::media_type(&incoming.parts.headers);
-    let bytes = body::read(std::mem::take(&mut incoming.body)).await?;
-    body::decode(media.as_deref(), &bytes)
-}
-
-/// AU4
+/// Issues a token of a service account.
 async fn token(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     let pretty = respond::wants_pretty(&context.incoming);
     WriteOptions::from_query(&context.incoming.query, "CreateOptions")?;
-    let decoded = read(&mut context.incoming).await?;
+    let decoded = context.decoded().await?;
     let call = &context.call;
     let token_id = Uuid::new_v4().to_string();
     let request = TokenRequest {
@@ -96,10 +90,10 @@ async fn token(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     Ok(respond::value(StatusCode::CREATED, &answer, pretty))
 }
 
-/// Evicts a Pod: a delete in other words. Without a disruption controller no budget stands in the way.
+/// Evicts a Pod by deleting it. Without a disruption controller no budget prevents it.
 async fn eviction(mut context: Context<'_>) -> Result<Response<Body>, ApiError> {
     let pretty = respond::wants_pretty(&context.incoming);
-    let decoded = read(&mut context.incoming).await?;
+    let decoded = context.decoded().await?;
     let name = crate::object::meta::name(&decoded.value);
     if !name.is_empty() && name != context.call.name {
         return Err(ApiError::bad_request(
@@ -121,7 +115,7 @@ async fn eviction(mut context: Context<'_>) -> Result<Response<Body>, ApiError> 
     Ok(respond::value(StatusCode::CREATED, &success, pretty))
 }
 
-/// B10: logs of Pods that somebody here runs.
+/// Streams the log of a Pod, if a runtime in this process runs it.
 fn log(context: &Context<'_>) -> Result<Response<Body>, ApiError> {
     context.call.live()?;
     let options = log_options(&context.incoming.query)?;

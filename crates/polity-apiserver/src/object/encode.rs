@@ -1,7 +1,7 @@
 //! From a value to stored bytes and back to what a client reads, without parsing where that can be helped.
 //!
 //! Stored bytes always begin with apiVersion and kind, whatever their alphabetical place, so that both
-//! can be dropped (items of built-in lists, N14) or replaced (another version of a custom resource)
+//! can be dropped (items of built-in lists) or replaced (another version of a custom resource)
 //! by looking at the first bytes alone. The store splices the revision into `metadata.resourceVersion`.
 
 use bytes::{Bytes, BytesMut};
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn n14_bare_items_and_c19_other_versions_need_no_parsing() {
+    fn bare_items_and_c19_other_versions_need_no_parsing() {
         let object =
             json!({"apiVersion": "g/v1", "kind": "W", "metadata": {"name": "a"}, "spec": {"b": 1}});
         let bytes = stored(&object, 1);

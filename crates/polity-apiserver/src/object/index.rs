@@ -43,13 +43,13 @@ impl ObjectIndex {
 impl polity_store::Index for ObjectIndex {
     fn index(_key: &Key, bytes: &[u8]) -> Self {
         #[derive(Deserialize)]
-        struct Whole {
+        struct Envelope {
             #[serde(default)]
             metadata: ObjectIndex,
         }
         // What is stored went through validation; should it not decode all the same, it has no labels and no owners.
-        serde_json::from_slice::<Whole>(bytes)
-            .map(|whole| whole.metadata)
+        serde_json::from_slice::<Envelope>(bytes)
+            .map(|envelope| envelope.metadata)
             .unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! `metadata`: reading it, filling it in, and what may stand in it (section 6 of the reference).
+//! `metadata`: reading it, filling it in, and validating it (docs/spec/apiserver.md#6-object-metadata).
 
 use std::collections::HashSet;
 
@@ -105,7 +105,7 @@ pub fn time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// M7: 58 characters of the prefix and 5 of an alphabet without vowels or look-alikes.
+/// 58 characters of the prefix and 5 of an alphabet without vowels or look-alikes.
 pub fn generate_name(prefix: &str, random: u64) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut name: String = prefix.chars().take(58).collect();
@@ -117,7 +117,7 @@ pub fn generate_name(prefix: &str, random: u64) -> String {
     name
 }
 
-/// M10–M13: what may stand in labels, annotations, finalizers and owner references.
+/// Validates labels, annotations, finalizers and owner references.
 pub fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     let field = FieldPath::of("metadata");
     let mut errors = FieldErrors::default();
@@ -193,7 +193,7 @@ fn validate_annotations(
     }
 }
 
-/// M12: what the typed kinds ask of finalizers besides: those without a domain are the server's own.
+/// What the typed kinds ask of finalizers besides: those without a domain are the server's own.
 pub fn validate_plain_finalizers(object: &Value) -> Vec<FieldError> {
     let field = FieldPath::of("metadata").child("finalizers");
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
@@ -209,7 +209,7 @@ pub fn validate_plain_finalizers(object: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// What a custom resource is told instead, about finalizers it did not have before.
+/// The warnings that a custom resource gets instead, about finalizers that it did not have before.
 pub fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let before: HashSet<&str> = old.map(finalizers).into_iter().flatten().collect();
     let plain = finalizers(object)
@@ -302,7 +302,7 @@ fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Field
     }
 }
 
-/// M13: drops exact duplicates of owner references; returns the uids of what was dropped.
+/// Drops exact duplicates of owner references; returns the uids of what was dropped.
 pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = of_mut(object)
         .get_mut("ownerReferences")
@@ -328,13 +328,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m4_times_have_whole_seconds() {
+    fn times_have_whole_seconds() {
         let now: Timestamp = "2026-11-15T10:20:30.987Z".parse().unwrap();
         assert_eq!(time(now), "2026-11-15T10:20:30Z");
     }
 
     #[test]
-    fn m7_generated_names_fit() {
+    fn generated_names_fit() {
         let name = generate_name(&"x".repeat(80), 123_456_789);
         assert_eq!(name.len(), 63);
         assert_ne!(generate_name("a-", 1), generate_name("a-", 2));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn m10_to_m13_are_checked() {
+    fn to_m13_are_checked() {
         check(json!({"labels": {"a/b": "c", "x": ""}}), &[]);
         check(json!({"labels": {"a b": "c"}}), &["metadata.labels"]);
         check(json!({"labels": {"a": "-"}}), &["metadata.labels"]);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn m12_no_finalizer_joins_a_deletion() {
+    fn no_finalizer_joins_a_deletion() {
         let old = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}});
         let new = json!({"metadata": {"finalizers": ["a/b", "a/c"]}});
         let errors = validate(&new, Some(&old));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn m13_exact_duplicates_are_dropped() {
+    fn exact_duplicates_are_dropped() {
         let mut object =
             json!({"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "1"}, {"uid": "2"}]}});
         assert_eq!(drop_duplicate_owners(&mut object), ["1"]);

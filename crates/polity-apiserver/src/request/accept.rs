@@ -1,4 +1,4 @@
-//! Content negotiation of answers: the `Accept` header (N3–N8, D1, D2).
+//! Content negotiation of answers: the `Accept` header.
 
 use http::StatusCode;
 
@@ -135,7 +135,7 @@ pub fn discovery_version(header: Option<&str>) -> Option<&'static str> {
     None
 }
 
-/// N3: none of the wanted forms can be served.
+/// None of the wanted forms can be served.
 pub fn not_acceptable() -> ApiError {
     let message =
         "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml";
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn n3_the_first_acceptable_clause_wins() {
+    fn the_first_acceptable_clause_wins() {
         assert_eq!(choose(None).unwrap().form, Form::Plain);
         assert_eq!(form("*/*"), Some(Form::Plain));
         assert_eq!(
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn n4_tables_of_both_versions() {
+    fn tables_of_both_versions() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(form(kubectl), Some(Form::Table("meta.k8s.io/v1")));
         assert_eq!(
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn n10_protobuf_alone_and_n12_cbor_are_not_served() {
+    fn protobuf_alone_and_n12_cbor_are_not_served() {
         assert_eq!(form("application/vnd.kubernetes.protobuf"), None);
         assert_eq!(form("application/cbor"), None);
         assert_eq!(
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn d2_discovery_answers_the_version_asked_for() {
+    fn discovery_answers_the_version_asked_for() {
         let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
         assert_eq!(

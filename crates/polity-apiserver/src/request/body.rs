@@ -1,4 +1,6 @@
-//! Request bodies: size limit, media type, JSON with its duplicate keys noticed, YAML, protobuf (N2, N9, F2).
+//! Request bodies: size limits, media type, JSON with its duplicate keys noticed, YAML, protobuf.
+
+mod budget;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -11,7 +13,9 @@ use super::json;
 use polity_kinds::protobuf::{self, ProtobufError};
 use polity_kinds::status::ApiError;
 
-/// U10: what a real server takes.
+pub use budget::{BodyBudget, Reservation};
+
+/// The largest body that a request may have, as on a real server.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -34,19 +38,41 @@ impl From<Value> for Decoded {
     }
 }
 
-/// Reads a body up to the limit.
-pub async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
-    match Limited::new(body, MAX_BODY_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(ApiError::too_large(format!(
-                "Request entity too large: limit is {MAX_BODY_BYTES}"
-            )))
+/// Reads a body up to the limit, within what all bodies together may take.
+pub async fn read(
+    body: axum::body::Body,
+    budget: &BodyBudget,
+) -> Result<(Bytes, Reservation), ApiError> {
+    let mut body = Limited::new(body, MAX_BODY_BYTES);
+    let mut reservation = Reservation::default();
+    let mut chunks: Vec<Bytes> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failed_to_read(error.as_ref()))?;
+        let Ok(chunk) = frame.into_data() else {
+            continue;
+        };
+        if let Err(refusal) = budget.reserve(&mut reservation, chunk.len()) {
+            drop((chunks, reservation, chunk));
+            // A client that is still sending would not see the answer: the connection would be reset.
+            while let Some(Ok(_)) = body.frame().await {}
+            return Err(refusal);
         }
-        Err(error) => Err(ApiError::bad_request(format!(
-            "error reading the request body: {error}"
-        ))),
+        chunks.push(chunk);
     }
+    let bytes = match chunks.as_slice() {
+        [only] => only.clone(),
+        chunks => chunks.concat().into(),
+    };
+    Ok((bytes, reservation))
+}
+
+fn failed_to_read(error: &(dyn std::error::Error + 'static)) -> ApiError {
+    if error.is::<LengthLimitError>() {
+        return ApiError::too_large(format!(
+            "Request entity too large: limit is {MAX_BODY_BYTES}"
+        ));
+    }
+    ApiError::bad_request(format!("error reading the request body: {error}"))
 }
 
 /// The media type of a body, without parameters; `None` when the header is absent.
@@ -114,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f2_duplicate_keys_are_named_and_the_last_one_wins() {
+    fn duplicate_keys_are_named_and_the_last_one_wins() {
         let decoded = json(br#"{"spec":{"x":1,"x":2,"l":[{"a":1,"a":2}]},"spec2":1}"#).unwrap();
         assert_eq!(
             decoded.value,
@@ -124,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn n2_media_types() {
+    fn media_types() {
         assert_eq!(decode(None, b"{}").unwrap().value, value!({}));
         assert_eq!(
             decode(Some("application/yaml"), b"a: 0644\nb: yes")

@@ -1,4 +1,4 @@
-//! URLs and verbs: from method and path to a verb on a resource (U1–U6).
+//! URLs and verbs: from method and path to a verb on a resource.
 //!
 //! Purely syntactic, so that authorization can be decided before anything is looked up.
 
@@ -115,7 +115,7 @@ fn wants_watch(query: &str) -> bool {
     })
 }
 
-/// U5: a list by `metadata.name=N` carries the name N.
+/// A list by `metadata.name=N` carries the name N.
 fn name_in_field_selector(query: &str) -> Option<String> {
     let (_, selector) = pairs(query).find(|(key, _)| key == "fieldSelector")?;
     let name = selector.split(',').find_map(|term| {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn u1_u2_shapes_of_urls() {
+    fn shapes_of_urls() {
         check(Method::GET, "/api/v1/nodes", "list /v1 nodes");
         check(
             Method::POST,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn u3_namespaces_are_objects_and_folders() {
+    fn namespaces_are_objects_and_folders() {
         check(Method::GET, "/api/v1/namespaces", "list /v1 namespaces");
         check(
             Method::GET,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn u4_head_and_watch() {
+    fn head_and_watch() {
         check(Method::HEAD, "/api/v1/nodes/n", "get /v1 nodes name=n");
         check(Method::GET, "/api/v1/nodes?watch=1", "watch /v1 nodes");
         check(Method::GET, "/api/v1/nodes?watch=true", "watch /v1 nodes");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn u5_a_list_by_name_carries_the_name() {
+    fn a_list_by_name_carries_the_name() {
         check(
             Method::GET,
             "/api/v1/nodes?fieldSelector=metadata.name%3Dn",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn u6_watch_on_one_object_is_a_get() {
+    fn watch_on_one_object_is_a_get() {
         check(
             Method::GET,
             "/api/v1/nodes/n?watch=true",

@@ -1,4 +1,4 @@
-//! Query parameters of reads and writes, checked as a real server checks them (U9, L6, W5, F1, F2).
+//! Query parameters of reads and writes, checked as a real server checks them.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Query {
             .map_or("", String::as_str)
     }
 
-    /// Whether the parameter stands in the query, with or without a value.
+    /// Whether the query has the parameter, with or without a value.
     pub fn has(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
@@ -253,7 +253,7 @@ impl WriteOptions {
         }
     }
 
-    /// Reads and checks the parameters; `kind` is the options object errors speak of.
+    /// Reads and checks the parameters; `kind` is the options object that errors name.
     pub fn from_query(query: &Query, kind: &str) -> Result<Self, ApiError> {
         let mut errors = Vec::new();
         let dry_run = check_dry_run(query.all("dryRun"), &mut errors);
@@ -350,14 +350,14 @@ mod tests {
     }
 
     #[test]
-    fn u9_unknown_parameters_are_ignored_broken_ones_refused() {
+    fn unknown_parameters_are_ignored_broken_ones_refused() {
         list("whatever=1", "ok");
         list("limit=abc", "400 BadRequest");
         list("timeoutSeconds=1.5", "400 BadRequest");
     }
 
     #[test]
-    fn l6_version_parameters() {
+    fn version_parameters() {
         list("resourceVersion=5&resourceVersionMatch=Exact", "ok");
         list("resourceVersionMatch=Exact", "422 Invalid");
         list(
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn l10_a_list_has_no_initial_events() {
+    fn a_list_has_no_initial_events() {
         list(
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
             "422 Invalid",
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn w5_initial_events_and_version_match_go_together() {
+    fn initial_events_and_version_match_go_together() {
         watch(
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
             "ok",
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_f2_write_options() {
+    fn write_options() {
         let parse = |text: &str| WriteOptions::from_query(&Query::parse(text), "CreateOptions");
         assert!(parse("dryRun=All").unwrap().dry_run);
         assert!(!parse("").unwrap().dry_run);

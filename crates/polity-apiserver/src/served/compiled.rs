@@ -18,7 +18,7 @@ pub struct Compiled {
     pub openapi: Value,
 }
 
-/// Compiles schemas; what somebody still uses is not compiled again.
+/// Compiles schemas; a schema that is still in use is not compiled again.
 #[derive(Debug, Clone, Default)]
 pub struct Compiler {
     known: Arc<Mutex<HashMap<[u8; 32], Weak<Compiled>>>>,

@@ -25,12 +25,12 @@ pub struct CustomDef {
     pub storage_schema: Arc<Schema>,
     pub scale: Option<ScalePaths>,
     pub table: CustomTable,
-    /// F7: said on every request to a deprecated version.
+    /// Said on every request to a deprecated version.
     pub deprecation_warning: Option<String>,
     /// The schema and its rules.
     pub compiled: Arc<Compiled>,
     pub terminating: bool,
-    /// Objects older than this may lack newer defaults or hold pruned fields (C8).
+    /// Objects older than this may lack newer defaults or hold pruned fields.
     pub schema_since: Revision,
     /// What this was made from.
     pub source: DefinitionDigest,
@@ -53,7 +53,8 @@ impl CustomDef {
         self.source == before.source
     }
 
-    /// Whether objects are stored by this schema: that of the version they are written in, or of one that looks the same.
+    /// Whether objects are stored by this schema: that of the version they are written in, or of one that looks the
+    /// same.
     pub fn is_stored_by(&self, schema: &Arc<Schema>) -> bool {
         Arc::ptr_eq(&self.storage_schema, schema)
     }
@@ -63,7 +64,7 @@ impl CustomDef {
         revision >= self.schema_since
     }
 
-    /// C11, C15, C16: the schema, then its rules unless the schema found what makes them meaningless.
+    /// The schema, then its rules unless the schema found what makes them meaningless.
     pub fn validate(
         &self,
         schema: &Schema,

@@ -1,4 +1,4 @@
-//! How objects of a kind are stored, and how they look when read (C8, C19, B9).
+//! How objects of a kind are stored, and how they look when read.
 
 use polity_merge::schema;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl ServedResource {
     /// Turns an object of this version into the one that is stored.
     pub fn to_storage(&self, object: &mut Value) {
         match &self.custom {
-            // Whoever reads it there finds it complete, as if it had been written there.
+            // Readers of the stored version find the object complete, as if it had been written in that version.
             Some(custom) if !custom.is_stored_by(&self.schema) => {
                 schema::default(&custom.storage_schema, object);
             }

@@ -1,4 +1,5 @@
-//! Many writers at once: who wins, who is told, and that nothing is lost (section 7, EV6).
+//! Many writers at once: who wins, who is told, and that nothing is lost
+//! (docs/spec/apiserver.md#7-concurrency-and-errors).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use serde_json::json;
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ev6_of_two_writers_with_the_same_version_exactly_one_succeeds() {
+async fn of_two_writers_with_the_same_version_exactly_one_succeeds() {
     let (_server, http) = start().await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     let mut lease = create(
@@ -47,12 +48,11 @@ async fn ev6_of_two_writers_with_the_same_version_exactly_one_succeeds() {
     assert_eq!(
         http.put(&one(leases, "l"), &without).await.refusal(),
         (422, "Invalid"),
-        "EV5"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e4_patches_without_a_version_all_land() {
+async fn patches_without_a_version_all_land() {
     let (_server, http) = start().await;
     create(&http, MAPS, &named("m")).await;
     let patches = (0..40).map(|n| {
@@ -79,7 +79,7 @@ async fn e4_patches_without_a_version_all_land() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_managers_that_apply_at_once_all_keep_their_fields() {
+async fn managers_that_apply_at_once_all_keep_their_fields() {
     let (_server, http) = start().await;
     let applies = (0..16).map(|n| {
         let http = http.clone();
@@ -106,7 +106,7 @@ async fn s4_managers_that_apply_at_once_all_keep_their_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e5_of_many_creations_one_succeeds_and_deletions_are_told_apart() {
+async fn of_many_creations_one_succeeds_and_deletions_are_told_apart() {
     let (_server, http) = start().await;
     let from = version(&http.get(SECRETS).await.expect(200));
     for _ in 0..10 {
@@ -145,7 +145,7 @@ async fn e5_of_many_creations_one_succeeds_and_deletions_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e1_a_counter_counts_every_increment() {
+async fn a_counter_counts_every_increment() {
     let (_server, http) = start().await;
     create(
         &http,

@@ -1,5 +1,5 @@
 //! CustomResourceDefinitions over their life: names, establishment, schemas that change, subresources,
-//! columns, versions, deletion (section 15).
+//! columns, versions, deletion (docs/spec/apiserver.md#15-customresourcedefinitions).
 
 use polity_testing::eventually;
 use polity_testing::http::short;
@@ -43,7 +43,7 @@ fn spec_schema() -> Value {
 }
 
 #[tokio::test]
-async fn c2_c4_d8_a_definition_is_served_before_it_says_so() {
+async fn a_definition_is_served_before_it_says_so() {
     let (_server, http) = start().await;
     let mut lines = http.watch(&format!("{DEFINITIONS}?watch=true")).await;
     create(
@@ -58,7 +58,7 @@ async fn c2_c4_d8_a_definition_is_served_before_it_says_so() {
             break object;
         }
     };
-    // D8: from here on everything about it must be there.
+    // From here on everything about it must be there.
     let resources = http.get("/apis/it.polity.dev/v1").await.expect(200);
     assert!(
         resources["resources"]
@@ -93,7 +93,6 @@ async fn c2_c4_d8_a_definition_is_served_before_it_says_so() {
             &established["status"]["acceptedNames"]
         ),
         (&names, &names),
-        "C2"
     );
     assert_eq!(established["status"]["storedVersions"], json!(["v1"]));
     assert_eq!(
@@ -103,7 +102,7 @@ async fn c2_c4_d8_a_definition_is_served_before_it_says_so() {
 }
 
 #[tokio::test]
-async fn c4_names_are_taken_once() {
+async fn names_are_taken_once() {
     let (_server, http) = start().await;
     let with = |plural: &str, kind: &str, names: Value| {
         let mut definition = definition(plural, kind, &spec_schema());
@@ -178,7 +177,7 @@ async fn c4_names_are_taken_once() {
 }
 
 #[tokio::test]
-async fn c6_a_deleted_definition_takes_its_objects_with_it() {
+async fn a_deleted_definition_takes_its_objects_with_it() {
     let (_server, http) = start().await;
     create(
         &http,
@@ -256,7 +255,7 @@ async fn c6_a_deleted_definition_takes_its_objects_with_it() {
 }
 
 #[tokio::test]
-async fn c8_an_old_object_shows_new_defaults_and_loses_what_is_no_longer_declared() {
+async fn an_old_object_shows_new_defaults_and_loses_what_is_no_longer_declared() {
     let (_server, http) = start().await;
     create(
         &http,
@@ -275,7 +274,7 @@ async fn c8_an_old_object_shows_new_defaults_and_loses_what_is_no_longer_declare
         ),
     )
     .await;
-    assert_eq!(old["spec"], json!({"size": 1, "colour": "red"}), "C9");
+    assert_eq!(old["spec"], json!({"size": 1, "colour": "red"}));
     redefine(&http, "gears", |spec| {
         spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({"type": "object", "properties": {
             "size": {"type": "integer"}, "teeth": {"type": "integer", "default": 12},
@@ -307,7 +306,7 @@ async fn c8_an_old_object_shows_new_defaults_and_loses_what_is_no_longer_declare
 }
 
 #[tokio::test]
-async fn c12_m18_generation_and_status() {
+async fn generation_and_status() {
     let (_server, http) = start().await;
     create(
         &http,
@@ -352,7 +351,7 @@ async fn c12_m18_generation_and_status() {
     assert_eq!(
         status["metadata"]["labels"],
         json!({"a": "b"}),
-        "M18: metadata edits are discarded"
+        "metadata edits are discarded"
     );
     let labelled = http
         .merge(
@@ -361,13 +360,13 @@ async fn c12_m18_generation_and_status() {
         )
         .await
         .expect(200);
-    assert_eq!(generation(&labelled), 2, "M5");
+    assert_eq!(generation(&labelled), 2);
     assert_eq!(
         http.get(&format!("{path}/status")).await.expect(200)["status"]["size"],
         2
     );
 
-    // M6: the first mark of deletion counts.
+    // The first mark of deletion counts.
     http.merge(
         &path,
         &json!({"metadata": {"finalizers": ["it.polity.dev/hold"]}}),
@@ -395,7 +394,7 @@ async fn c12_m18_generation_and_status() {
 }
 
 #[tokio::test]
-async fn c13_scale() {
+async fn scale() {
     let (_server, http) = start().await;
     let mut gears = definition(
         "gears",
@@ -475,7 +474,7 @@ async fn c13_scale() {
 }
 
 #[tokio::test]
-async fn c17_printer_columns() {
+async fn printer_columns() {
     let (_server, http) = start().await;
     let mut gears = definition("gears", "Gear", &spec_schema());
     gears["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
@@ -538,7 +537,7 @@ async fn c17_printer_columns() {
 }
 
 #[tokio::test]
-async fn c18_selectable_fields() {
+async fn selectable_fields() {
     let (_server, http) = start().await;
     let mut gears = definition("gears", "Gear", &spec_schema());
     gears["spec"]["versions"][0]["selectableFields"] =
@@ -590,7 +589,7 @@ async fn c18_selectable_fields() {
 }
 
 #[tokio::test]
-async fn c19_versions_share_storage_and_history() {
+async fn versions_share_storage_and_history() {
     let (_server, http) = start().await;
     let mut gears = definition("gears", "Gear", &spec_schema());
     let mut beta = gears["spec"]["versions"][0].clone();
@@ -610,7 +609,6 @@ async fn c19_versions_share_storage_and_history() {
     assert_eq!(
         answer.header("warning"),
         "299 - \"it.polity.dev/v1beta1 Gear is deprecated; use it.polity.dev/v1 Gear\"",
-        "F7"
     );
     let as_old = answer.expect(200);
     assert_eq!(as_old["apiVersion"], "it.polity.dev/v1beta1");
@@ -630,7 +628,7 @@ async fn c19_versions_share_storage_and_history() {
         (&json!("it.polity.dev/v1"), &json!(2))
     );
 
-    // C3: what is stored in a version keeps the version; another may be stored from now on.
+    // What is stored in a version keeps the version; another may be stored from now on.
     redefine(&http, "gears", |spec| {
         spec["versions"][0]["storage"] = json!(false);
         spec["versions"][1]["storage"] = json!(true);
@@ -664,7 +662,7 @@ async fn c19_versions_share_storage_and_history() {
 }
 
 #[tokio::test]
-async fn c20_c21_patches_and_bodies_of_custom_resources() {
+async fn patches_and_bodies_of_custom_resources() {
     let (_server, http) = start().await;
     create(
         &http,
@@ -690,7 +688,7 @@ async fn c20_c21_patches_and_bodies_of_custom_resources() {
         .unwrap()
         .remove("resourceVersion");
     let answer = http.put(&format!("{gears}/g"), &without_version).await;
-    assert_eq!(answer.refusal(), (422, "Invalid"), "E2");
+    assert_eq!(answer.refusal(), (422, "Invalid"));
     assert_eq!(
         answer.body["details"]["causes"][0]["field"],
         "metadata.resourceVersion"

@@ -1,4 +1,4 @@
-//! Events: two kinds on one store, and an hour to live (section 19, B9).
+//! Events: two kinds on one store, and an hour to live (docs/spec/apiserver.md#19-events-and-leases).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn core(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn b9_written_through_one_read_through_both() {
+async fn written_through_one_read_through_both() {
     let (_server, http) = start().await;
     let stored = create(&http, CORE, &core("e")).await;
     let newer = http.get(&one(NEWER, "e")).await.expect(200);
@@ -46,7 +46,7 @@ async fn b9_written_through_one_read_through_both() {
         ))
         .await
         .expect(200);
-    assert_eq!(names(&list), ["e"], "EV3");
+    assert_eq!(names(&list), ["e"]);
     let list = http
         .get(&format!("{NEWER}?fieldSelector=regarding.name%3Dother"))
         .await
@@ -55,7 +55,7 @@ async fn b9_written_through_one_read_through_both() {
 }
 
 #[tokio::test]
-async fn ev1_events_live_where_their_object_does() {
+async fn events_live_where_their_object_does() {
     let (_server, http) = start().await;
     create(&http, NAMESPACES, &named("other")).await;
     let answer = http
@@ -80,7 +80,7 @@ async fn ev1_events_live_where_their_object_does() {
         );
     }
     create(&http, NEWER, &newer).await;
-    // EV2: how kube-rs repeats an event.
+    // How kube-rs repeats an event.
     let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}});
     assert_eq!(
         http.merge(&one(NEWER, "n"), &series).await.expect(200)["series"]["count"],
@@ -89,7 +89,7 @@ async fn ev1_events_live_where_their_object_does() {
 }
 
 #[tokio::test]
-async fn ev1_events_vanish_an_hour_after_their_last_write() {
+async fn events_vanish_an_hour_after_their_last_write() {
     let clock = Clock::manual(Clock::system().now());
     let server = TestServer::builder().clock(clock.clone()).start().await;
     let http = server.http().await;

@@ -22,7 +22,7 @@ async fn raw(http: &Http, method: Method, path: &str, content_type: &str, body: 
 }
 
 #[tokio::test]
-async fn u10_bodies_above_three_mebibytes() {
+async fn bodies_above_three_mebibytes() {
     let (_server, http) = start().await;
     let body = |size: usize| {
         let mut body = json!({"metadata": {"name": "big"}, "data": {"k": ""}}).to_string();
@@ -44,7 +44,7 @@ async fn u10_bodies_above_three_mebibytes() {
     assert_eq!(
         answer.refusal(),
         (422, "Invalid"),
-        "B5: read, and too much for a ConfigMap"
+        "read, and too much for a ConfigMap"
     );
     let answer = raw(
         &http,
@@ -187,7 +187,7 @@ async fn huge_numbers_of_keys_are_bounded() {
             &json!({"metadata": {"name": "x", "annotations": many(60_000)}}),
         )
         .await;
-    assert_eq!(answer.refusal(), (422, "Invalid"), "M11");
+    assert_eq!(answer.refusal(), (422, "Invalid"));
     let unknown = http
         .post(
             &format!("{MAPS}?fieldValidation=Warn"),
@@ -213,7 +213,7 @@ async fn huge_numbers_of_keys_are_bounded() {
         .iter()
         .map(http::HeaderValue::len)
         .sum();
-    assert!(total < 16 * 1024, "F6: {total} bytes of warnings");
+    assert!(total < 16 * 1024, "{total} bytes of warnings");
     let strict = http
         .post(&format!("{MAPS}?fieldValidation=Strict"), &strange.into())
         .await;
@@ -311,7 +311,7 @@ async fn errors_about_large_objects_are_counted_and_few_are_kept() {
 }
 
 #[tokio::test]
-async fn p3_patches_that_cannot_be() {
+async fn patches_that_cannot_be() {
     let (_server, http) = start().await;
     create(
         &http,
@@ -421,7 +421,7 @@ async fn p3_patches_that_cannot_be() {
 }
 
 #[tokio::test]
-async fn u7_u8_u9_paths_methods_and_parameters() {
+async fn paths_methods_and_parameters() {
     let (_server, http) = start().await;
     for path in [
         "/",
@@ -510,7 +510,7 @@ async fn u7_u8_u9_paths_methods_and_parameters() {
         assert_eq!(
             answer.refusal(),
             (422, "Invalid"),
-            "M8 {name}: {}",
+            "{name}: {}",
             answer.text
         );
     }

@@ -34,7 +34,7 @@ async fn token(http: &Http, account: &str, spec: &Value) -> String {
 }
 
 #[tokio::test]
-async fn u14_credentials_of_one_cluster_are_worth_nothing_in_another() {
+async fn credentials_of_one_cluster_are_worth_nothing_in_another() {
     let server = TestServer::builder()
         .members(["east", "west"])
         .start()
@@ -91,7 +91,7 @@ async fn u14_credentials_of_one_cluster_are_worth_nothing_in_another() {
 }
 
 #[tokio::test]
-async fn au5_impersonation_needs_permission_and_changes_who_asks() {
+async fn impersonation_needs_permission_and_changes_who_asks() {
     let (server, http) = start().await;
     let alice = Http::new(server.client_as("alice", &["devs"]).await);
     let who = whoami(&alice).await.unwrap();
@@ -118,7 +118,6 @@ async fn au5_impersonation_needs_permission_and_changes_who_asks() {
     assert_eq!(
         (refused.refusal(), refused.message()),
         ((403, "Forbidden"), expected),
-        "E11"
     );
 
     // Who may not impersonate, may not.
@@ -141,7 +140,7 @@ async fn au5_impersonation_needs_permission_and_changes_who_asks() {
 }
 
 #[tokio::test]
-async fn au4_a_token_bound_to_a_pod_dies_with_it() {
+async fn a_token_bound_to_a_pod_dies_with_it() {
     let (server, http) = start().await;
     create(&http, ACCOUNTS, &named("robot")).await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}]}});
@@ -210,7 +209,7 @@ async fn au4_a_token_bound_to_a_pod_dies_with_it() {
 }
 
 #[tokio::test]
-async fn au1_nobody_and_somebody_wrong() {
+async fn nobody_and_somebody_wrong() {
     let (server, _http) = start().await;
     let nobody = Http::new(server.anonymous().await);
     for path in ["/version", "/healthz", "/livez", "/readyz"] {
@@ -258,7 +257,7 @@ async fn a_token_expires() {
 }
 
 #[tokio::test]
-async fn au6_permissions_hold_from_the_answer_on() {
+async fn permissions_hold_from_the_answer_on() {
     let (server, http) = start().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -271,7 +270,7 @@ async fn au6_permissions_hold_from_the_answer_on() {
         assert_eq!(bob.get(SECRETS).await.code, 200);
         http.delete(&one(bindings, "bob")).await.expect(200);
     }
-    // AU7: what one may not do, one may not hand out.
+    // What one may not do, one may not hand out.
     create(&http, bindings, &binding).await;
     let escalation = json!({"metadata": {"name": "more"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]});
     create(&http, roles, &json!({"metadata": {"name": "role-writer"}, "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["create"]}]})).await;

@@ -1,4 +1,4 @@
-//! Lists: order, pages on one snapshot, versions, selectors (section 8).
+//! Lists: order, pages on one snapshot, versions, selectors (docs/spec/apiserver.md#8-list).
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn token(list: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn l1_lists_have_a_kind_a_version_and_an_order() {
+async fn lists_have_a_kind_a_version_and_an_order() {
     let (_server, http) = with_secrets(&["b", "a-1", "a", "a.b"]).await;
     create(&http, NAMESPACES, &named("aaa")).await;
     create(&http, "/api/v1/namespaces/aaa/secrets", &named("z")).await;
@@ -37,11 +37,11 @@ async fn l1_lists_have_a_kind_a_version_and_an_order() {
 }
 
 #[tokio::test]
-async fn l2_all_pages_show_the_snapshot_of_the_first() {
+async fn all_pages_show_the_snapshot_of_the_first() {
     let (_server, http) = with_secrets(&["a", "b", "c", "d", "e"]).await;
     let first = http.get(&format!("{SECRETS}?limit=2")).await.expect(200);
     assert_eq!(names(&first), ["a", "b"]);
-    assert_eq!(first["metadata"]["remainingItemCount"], 3, "L3");
+    assert_eq!(first["metadata"]["remainingItemCount"], 3);
 
     http.delete(&one(SECRETS, "c")).await.expect(200);
     http.merge(
@@ -86,7 +86,7 @@ async fn l2_all_pages_show_the_snapshot_of_the_first() {
 }
 
 #[tokio::test]
-async fn l4_a_page_is_filled_with_what_matches() {
+async fn a_page_is_filled_with_what_matches() {
     let (_server, http) = with_secrets(&["b", "d", "f"]).await;
     for name in ["a", "c", "e"] {
         create(
@@ -101,7 +101,7 @@ async fn l4_a_page_is_filled_with_what_matches() {
         .await
         .expect(200);
     assert_eq!(names(&first), ["a", "c"]);
-    assert_eq!(first["metadata"]["remainingItemCount"], Value::Null, "L3");
+    assert_eq!(first["metadata"]["remainingItemCount"], Value::Null);
     let second = http
         .get(&format!(
             "{SECRETS}?limit=2&labelSelector=vowel&continue={}",
@@ -123,7 +123,7 @@ async fn l4_a_page_is_filled_with_what_matches() {
 }
 
 #[tokio::test]
-async fn l6_versions_and_their_match() {
+async fn versions_and_their_match() {
     let (_server, http) = with_secrets(&["a", "b"]).await;
     let then = version(&http.get(SECRETS).await.expect(200));
     create(&http, SECRETS, &named("c")).await;
@@ -186,7 +186,7 @@ async fn l6_versions_and_their_match() {
 }
 
 #[tokio::test]
-async fn l7_a_version_from_the_future_is_a_timeout() {
+async fn a_version_from_the_future_is_a_timeout() {
     let (_server, http) = with_secrets(&[]).await;
     let future = version(&http.get(SECRETS).await.expect(200)) + 1000;
     let answer = http
@@ -201,7 +201,7 @@ async fn l7_a_version_from_the_future_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn l8_a_get_is_not_older_than_asked() {
+async fn a_get_is_not_older_than_asked() {
     let (_server, http) = with_secrets(&["a"]).await;
     let now = version(&http.get(SECRETS).await.expect(200));
     http.get(&format!("{SECRETS}/a?resourceVersion={now}"))
@@ -222,7 +222,7 @@ async fn l8_a_get_is_not_older_than_asked() {
 }
 
 #[tokio::test]
-async fn l9_an_expired_token_comes_with_one_that_goes_on() {
+async fn an_expired_token_comes_with_one_that_goes_on() {
     let (server, http) = with_secrets(&["a", "b", "c", "d"]).await;
     let first = http.get(&format!("{SECRETS}?limit=2")).await.expect(200);
     create(&http, SECRETS, &named("cc")).await;
@@ -262,7 +262,7 @@ async fn l9_an_expired_token_comes_with_one_that_goes_on() {
 }
 
 #[tokio::test]
-async fn l11_l12_selectors() {
+async fn selectors() {
     let (_server, http) = start().await;
     for (name, labels) in [
         ("a", json!({"n": "5", "tier": "web"})),
@@ -326,7 +326,7 @@ async fn l11_l12_selectors() {
 }
 
 #[tokio::test]
-async fn l14_a_namespace_that_is_not_there_lists_nothing() {
+async fn a_namespace_that_is_not_there_lists_nothing() {
     let (_server, http) = start().await;
     let list = http
         .get("/api/v1/namespaces/nowhere/secrets")
@@ -336,7 +336,7 @@ async fn l14_a_namespace_that_is_not_there_lists_nothing() {
 }
 
 #[tokio::test]
-async fn l15_deletecollection_deletes_what_a_list_shows() {
+async fn deletecollection_deletes_what_a_list_shows() {
     let (_server, http) = with_secrets(&["a", "b"]).await;
     create(
         &http,
@@ -362,6 +362,5 @@ async fn l15_deletecollection_deletes_what_a_list_shows() {
     assert_eq!(
         http.delete(NAMESPACES).await.refusal(),
         (405, "MethodNotAllowed"),
-        "NS4"
     );
 }

@@ -1,4 +1,4 @@
-//! The API server over HTTP, in process: what the reference states, by the ids it states it under.
+//! The API server over HTTP, in process: what docs/spec/apiserver.md promises.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod bodies;
 mod concurrency;
 mod definitions;
 mod events;
@@ -46,7 +47,7 @@ fn one(collection: &str, name: &str) -> String {
 
 /// The names of a list's items, as they come.
 fn names(list: &Value) -> Vec<&str> {
-    let items = list["items"].as_array().expect("L1: items is never null");
+    let items = list["items"].as_array().expect("items is never null");
     items
         .iter()
         .map(|item| item["metadata"]["name"].as_str().unwrap())
@@ -59,8 +60,8 @@ fn version(value: &Value) -> u64 {
     let text = value["metadata"]["resourceVersion"]
         .as_str()
         .expect("a resourceVersion");
-    assert!(!text.starts_with('0'), "M2: {text}");
-    text.parse().expect("M2: a decimal string")
+    assert!(!text.starts_with('0'), "{text}");
+    text.parse().expect("a decimal string")
 }
 
 /// Creates an object and answers how it was stored.

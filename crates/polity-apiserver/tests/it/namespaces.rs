@@ -1,4 +1,4 @@
-//! Namespaces: what is there, what is refused, how one goes (section 14).
+//! Namespaces: what is there, what is refused, how one goes (docs/spec/apiserver.md#14-namespaces).
 
 use polity_testing::eventually;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn condition<'a>(namespace: &'a Value, kind: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn ns1_the_usual_ones_are_there_and_stay() {
+async fn the_usual_ones_are_there_and_stay() {
     let (_server, http) = start().await;
     let list = http.get(NAMESPACES).await.expect(200);
     assert_eq!(
@@ -43,7 +43,7 @@ async fn ns1_the_usual_ones_are_there_and_stay() {
 }
 
 #[tokio::test]
-async fn ns2_every_one_has_its_label_its_finalizer_and_its_phase() {
+async fn every_one_has_its_label_its_finalizer_and_its_phase() {
     let (_server, http) = start().await;
     let stored = create(
         &http,
@@ -74,13 +74,13 @@ async fn ns2_every_one_has_its_label_its_finalizer_and_its_phase() {
         assert_eq!(
             http.post(NAMESPACES, &named(name)).await.refusal(),
             (422, "Invalid"),
-            "M8: {name}"
+            "{name}"
         );
     }
 }
 
 #[tokio::test]
-async fn ns3_nothing_is_created_where_there_is_no_namespace() {
+async fn nothing_is_created_where_there_is_no_namespace() {
     let (_server, http) = start().await;
     let answer = http
         .post("/api/v1/namespaces/nowhere/configmaps", &named("a"))
@@ -100,7 +100,7 @@ async fn ns3_nothing_is_created_where_there_is_no_namespace() {
 }
 
 #[tokio::test]
-async fn ns4_ns5_a_deleted_one_takes_nothing_new_and_goes_when_it_is_empty() {
+async fn a_deleted_one_takes_nothing_new_and_goes_when_it_is_empty() {
     let (_server, http) = start().await;
     create(&http, NAMESPACES, &named("team")).await;
     let maps = "/api/v1/namespaces/team/configmaps";
@@ -140,7 +140,7 @@ async fn ns4_ns5_a_deleted_one_takes_nothing_new_and_goes_when_it_is_empty() {
         names(&left) == ["held"] && names(&gears).is_empty()
     })
     .await;
-    // NS6: it says what it waits for.
+    // It says what it waits for.
     eventually("the conditions say what remains", || async {
         let namespace = http.get(&one(NAMESPACES, "team")).await.expect(200);
         let seen = [
@@ -162,7 +162,7 @@ async fn ns4_ns5_a_deleted_one_takes_nothing_new_and_goes_when_it_is_empty() {
         }
     })
     .await;
-    // NS3: changes to what is there are still allowed.
+    // Changes to what is there are still allowed.
     http.merge(
         &one(maps, "held"),
         &json!({"metadata": {"finalizers": null}}),
@@ -180,7 +180,7 @@ async fn ns4_ns5_a_deleted_one_takes_nothing_new_and_goes_when_it_is_empty() {
 }
 
 #[tokio::test]
-async fn ns5_pods_go_first() {
+async fn pods_go_first() {
     let (_server, http) = start().await;
     create(&http, NAMESPACES, &named("team")).await;
     let (maps, pods) = (
@@ -203,7 +203,7 @@ async fn ns5_pods_go_first() {
 }
 
 #[tokio::test]
-async fn ns5_its_own_finalizers_hold_it_too() {
+async fn its_own_finalizers_hold_it_too() {
     let (_server, http) = start().await;
     create(
         &http,
@@ -226,7 +226,7 @@ async fn ns5_its_own_finalizers_hold_it_too() {
 }
 
 #[tokio::test]
-async fn ns7_finalize_replaces_the_finalizers_and_an_update_does_not() {
+async fn finalize_replaces_the_finalizers_and_an_update_does_not() {
     let (_server, http) = start().await;
     let stored = create(
         &http,
@@ -255,7 +255,7 @@ async fn ns7_finalize_replaces_the_finalizers_and_an_update_does_not() {
 }
 
 #[tokio::test]
-async fn ns8_each_gets_a_service_account() {
+async fn each_gets_a_service_account() {
     let (_server, http) = start().await;
     create(&http, NAMESPACES, &named("team")).await;
     for namespace in ["team", "default", "kube-system"] {

@@ -1,4 +1,4 @@
-//! Watches: order, completeness, selectors, bookmarks, ends (section 9).
+//! Watches: order, completeness, selectors, bookmarks, ends (docs/spec/apiserver.md#9-watch).
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn shorts<const N: usize>(lines: &mut Lines) -> [String; N] {
 }
 
 #[tokio::test]
-async fn w3_every_later_change_once_and_in_order() {
+async fn every_later_change_once_and_in_order() {
     let (_server, http) = start().await;
     let from = newest(&http).await;
     let mut live = watch(&http, &format!("resourceVersion={from}")).await;
@@ -52,7 +52,7 @@ async fn w3_every_later_change_once_and_in_order() {
     let mut seen = Vec::new();
     for _ in expected {
         let (live, past) = (live.event().await, past.event().await);
-        assert_eq!(live, past, "W17");
+        assert_eq!(live, past);
         seen.push(live);
     }
     assert_eq!(seen.iter().map(short).collect::<Vec<_>>(), expected);
@@ -62,7 +62,7 @@ async fn w3_every_later_change_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn w3_a_version_from_the_future_is_waited_for() {
+async fn a_version_from_the_future_is_waited_for() {
     let (_server, http) = start().await;
     let future = newest(&http).await + 2;
     let mut lines = watch(&http, &format!("resourceVersion={future}")).await;
@@ -74,7 +74,7 @@ async fn w3_a_version_from_the_future_is_waited_for() {
 }
 
 #[tokio::test]
-async fn w4_without_a_version_it_begins_with_what_is_there() {
+async fn without_a_version_it_begins_with_what_is_there() {
     let (_server, http) = start().await;
     create(&http, SECRETS, &named("b")).await;
     create(&http, SECRETS, &named("a")).await;
@@ -99,7 +99,7 @@ async fn w4_without_a_version_it_begins_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn w5_w6_a_streaming_list_is_one_snapshot_with_a_mark_at_its_end() {
+async fn a_streaming_list_is_one_snapshot_with_a_mark_at_its_end() {
     let (_server, http) = start().await;
     create(&http, SECRETS, &named("a")).await;
     create(&http, SECRETS, &named("b")).await;
@@ -152,7 +152,7 @@ async fn w5_w6_a_streaming_list_is_one_snapshot_with_a_mark_at_its_end() {
 }
 
 #[tokio::test]
-async fn w5_parameters_that_do_not_go_together() {
+async fn parameters_that_do_not_go_together() {
     let (_server, http) = start().await;
     for query in [
         "sendInitialEvents=true",
@@ -188,7 +188,7 @@ async fn w5_parameters_that_do_not_go_together() {
 }
 
 #[tokio::test]
-async fn w7_w12_a_bookmark_comes_before_the_end_and_the_end_in_time() {
+async fn a_bookmark_comes_before_the_end_and_the_end_in_time() {
     let (_server, http) = start().await;
     let from = newest(&http).await;
     let mut silent = watch(&http, &format!("resourceVersion={from}&timeoutSeconds=1")).await;
@@ -216,7 +216,7 @@ async fn w7_w12_a_bookmark_comes_before_the_end_and_the_end_in_time() {
 }
 
 #[tokio::test]
-async fn w8_w9_selectors_turn_changes_into_comings_and_goings() {
+async fn selectors_turn_changes_into_comings_and_goings() {
     let (_server, http) = start().await;
     let from = newest(&http).await;
     let mut lines = watch(
@@ -259,7 +259,7 @@ async fn w8_w9_selectors_turn_changes_into_comings_and_goings() {
 }
 
 #[tokio::test]
-async fn w8_w13_field_selectors_and_single_objects() {
+async fn field_selectors_and_single_objects() {
     let (_server, http) = start().await;
     let pods = "/api/v1/namespaces/default/pods";
     let from = newest(&http).await;
@@ -284,13 +284,13 @@ async fn w8_w13_field_selectors_and_single_objects() {
         shorts(&mut named_b).await,
         ["ADDED b", "MODIFIED b", "MODIFIED b"]
     );
-    // U6: a GET of one object is no watch.
+    // A GET of one object is no watch.
     let object = http.get(&format!("{pods}/b?watch=true")).await.expect(200);
     assert_eq!(object["kind"], "Pod");
 }
 
 #[tokio::test]
-async fn w10_a_deletion_that_waits_is_a_modification() {
+async fn a_deletion_that_waits_is_a_modification() {
     let (_server, http) = start().await;
     let from = newest(&http).await;
     let mut lines = watch(&http, &format!("resourceVersion={from}")).await;
@@ -313,16 +313,12 @@ async fn w10_a_deletion_that_waits_is_a_modification() {
     assert_eq!(short(&waiting), "MODIFIED a");
     assert!(waiting["object"]["metadata"]["deletionTimestamp"].is_string());
     let gone = lines.event().await;
-    assert_eq!(
-        short(&gone),
-        "DELETED a",
-        "G4: deleting again changed nothing"
-    );
+    assert_eq!(short(&gone), "DELETED a", "deleting again changed nothing");
     assert_eq!(version(&gone["object"]), newest(&http).await);
 }
 
 #[tokio::test]
-async fn m3_writes_that_change_nothing_are_no_events() {
+async fn writes_that_change_nothing_are_no_events() {
     let (_server, http) = start().await;
     let stored = create(
         &http,
@@ -351,7 +347,7 @@ async fn m3_writes_that_change_nothing_are_no_events() {
 }
 
 #[tokio::test]
-async fn w11_an_expired_version_is_an_error_event_and_the_end() {
+async fn an_expired_version_is_an_error_event_and_the_end() {
     let (server, http) = start().await;
     let from = newest(&http).await;
     create(&http, SECRETS, &named("a")).await;
@@ -375,9 +371,9 @@ async fn w11_an_expired_version_is_an_error_event_and_the_end() {
     assert_eq!(lines.rest().await, [] as [Value; 0]);
 }
 
-/// W14: the reader does not read, the writers do not notice, and the reader can go on from where it was.
+/// The reader does not read, the writers do not notice, and the reader can go on from where it was.
 #[tokio::test]
-async fn w14_a_reader_that_does_not_read_is_cut_off() {
+async fn a_reader_that_does_not_read_is_cut_off() {
     let limits = Limits {
         write_timeout: Duration::from_millis(500),
         ..Limits::default()
@@ -415,7 +411,7 @@ async fn w14_a_reader_that_does_not_read_is_cut_off() {
 }
 
 #[tokio::test]
-async fn w15_a_watch_goes_on_after_a_restart() {
+async fn a_watch_goes_on_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let server = TestServer::builder()
         .data_dir(directory.path())
@@ -441,7 +437,7 @@ async fn w15_a_watch_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn n7_only_the_first_table_of_a_watch_names_its_columns() {
+async fn only_the_first_table_of_a_watch_names_its_columns() {
     let (_server, http) = start().await;
     create(&http, SECRETS, &named("a")).await;
     let mut lines = http
@@ -468,7 +464,7 @@ async fn n7_only_the_first_table_of_a_watch_names_its_columns() {
 }
 
 #[tokio::test]
-async fn r6_a_watch_of_metadata_alone() {
+async fn a_watch_of_metadata_alone() {
     let (_server, http) = start().await;
     create(
         &http,

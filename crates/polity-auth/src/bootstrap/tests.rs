@@ -74,7 +74,7 @@ fn every_binding_finds_its_role_and_every_object_is_marked() {
 }
 
 #[test]
-fn au7_admin_edit_and_view_may_what_they_should() {
+fn admin_edit_and_view_may_what_they_should() {
     for (resource, verb, admin, edit, view) in [
         ("configmaps", "get", true, true, true),
         ("configmaps", "create", true, true, false),

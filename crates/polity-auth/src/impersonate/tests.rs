@@ -65,7 +65,7 @@ fn may(resources: &[&str], names: &[&str]) -> Value {
 }
 
 #[test]
-fn au5_headers_say_whom() {
+fn headers_say_whom() {
     assert_eq!(Impersonation::from_headers(&HeaderMap::new()), Ok(None));
     let pairs = [
         ("Impersonate-User", "jane"),
@@ -91,7 +91,7 @@ fn au5_headers_say_whom() {
 }
 
 #[test]
-fn au5_a_group_alone_is_a_mistake() {
+fn a_group_alone_is_a_mistake() {
     for (pairs, expected) in [
         (
             [("Impersonate-Group", "a")],
@@ -113,7 +113,7 @@ fn au5_a_group_alone_is_a_mistake() {
 }
 
 #[test]
-fn au5_the_user_gets_the_groups_that_follow() {
+fn the_user_gets_the_groups_that_follow() {
     let everything = may(&["*"], &[]);
     let account = "system:serviceaccount:ns:robot";
     let accounts = [
@@ -161,7 +161,7 @@ fn au5_the_user_gets_the_groups_that_follow() {
 }
 
 #[test]
-fn au5_each_part_needs_its_permission() {
+fn each_part_needs_its_permission() {
     let jane = ("Impersonate-User", "jane");
     let account = ("Impersonate-User", "system:serviceaccount:ns:robot");
     let extra = ("Impersonate-Extra-scopes", "view");
@@ -221,7 +221,7 @@ fn au5_each_part_needs_its_permission() {
 }
 
 #[test]
-fn au5_constrained_impersonation_needs_both_halves() {
+fn constrained_impersonation_needs_both_halves() {
     let on = |mode: &str, verb: &str| json!({"verbs": [format!("impersonate-on:{mode}:{verb}")], "apiGroups": [""], "resources": ["pods"]});
     let whom = |mode: &str, resource: &str| json!({"verbs": [format!("impersonate:{mode}")], "apiGroups": [GROUP], "resources": [resource]});
     let jane = ("Impersonate-User", "jane");
@@ -270,7 +270,7 @@ fn au5_constrained_impersonation_needs_both_halves() {
 }
 
 #[test]
-fn au5_a_refusal_tells_what_is_missing() {
+fn a_refusal_tells_what_is_missing() {
     let error = act(&json!([]), &[("Impersonate-User", "jane")]).unwrap_err();
     assert_eq!(
         error.message,

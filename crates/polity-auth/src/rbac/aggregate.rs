@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn au7_rules_of_matching_roles_are_united_in_order() {
+    fn rules_of_matching_roles_are_united_in_order() {
         let all = [
             role("b", "view", &["watch", "get"]),
             role("a", "view", &["get", "list"]),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn au7_chains_settle_whatever_their_order() {
+    fn chains_settle_whatever_their_order() {
         let all = [
             aggregating("admin", "", "admin"),
             aggregating("edit", "admin", "edit"),

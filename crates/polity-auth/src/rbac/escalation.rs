@@ -1,4 +1,4 @@
-//! Nobody gives away what they do not hold (AU7): the check before a role or binding is written.
+//! Prevents privilege escalation: a user can only write roles and bindings whose permissions they hold.
 
 use serde_json::Value;
 
@@ -167,7 +167,7 @@ fn unknown_role(plural: &str, error: RoleError) -> ApiError {
     }
 }
 
-/// Whether a write changes nothing but what garbage collection changes; that grants nobody anything.
+/// Whether a write changes nothing but what garbage collection changes; such a write grants nothing.
 fn is_garbage_collection(new: &Value, old: &Value) -> bool {
     let substance = |object: &Value| {
         let mut object = object.clone();

@@ -95,7 +95,7 @@ fn world() -> Vec<Value> {
 }
 
 #[test]
-fn au7_bindings_grant_within_their_scope() {
+fn bindings_grant_within_their_scope() {
     let roles = Roles::from_objects(&world());
     let health = Attributes::NonResource {
         verb: "get",
@@ -178,7 +178,7 @@ fn au7_bindings_grant_within_their_scope() {
 }
 
 #[test]
-fn au7_the_index_follows_writes() {
+fn the_index_follows_writes() {
     let world = world();
     let roles = Roles::from_objects(&world);
     let alice = user("alice", &[]);
@@ -203,7 +203,7 @@ fn au7_the_index_follows_writes() {
 }
 
 #[test]
-fn au7_what_cannot_be_read_grants_nothing() {
+fn what_cannot_be_read_grants_nothing() {
     let rules = json!([
         {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": [1]},
         {"verbs": "get", "apiGroups": [""], "resources": ["pods"]},
@@ -243,7 +243,7 @@ fn check(roles: &Roles, user: &UserInfo, new: &Value, old: Option<&Value>) -> Re
 }
 
 #[test]
-fn au7_nobody_grants_what_they_do_not_hold() {
+fn nobody_grants_what_they_do_not_hold() {
     let mut world = world();
     let rbac = |verb: &str, resource: &str, names: &[&str]| json!([{"verbs": [verb], "apiGroups": [GROUP], "resources": [resource], "resourceNames": names}]);
     world.push(role("", "escalate", &rbac("escalate", "clusterroles", &[])));
@@ -397,7 +397,7 @@ fn au7_nobody_grants_what_they_do_not_hold() {
 }
 
 #[test]
-fn au7_what_cannot_be_resolved_is_told_by_the_resource_of_the_request() {
+fn what_cannot_be_resolved_is_told_by_the_resource_of_the_request() {
     let roles = Roles::from_objects(&world());
     let carol = user("carol", &[]);
     let secrets = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
@@ -425,7 +425,7 @@ fn au7_what_cannot_be_resolved_is_told_by_the_resource_of_the_request() {
 }
 
 #[test]
-fn au7_aggregation_rules_need_everything() {
+fn aggregation_rules_need_everything() {
     let roles = Roles::from_objects(&world());
     let mut new = role("", "one", &json!([]));
     new["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
@@ -449,7 +449,7 @@ fn au7_aggregation_rules_need_everything() {
 }
 
 #[test]
-fn au7_bookkeeping_needs_no_permission() {
+fn bookkeeping_needs_no_permission() {
     let roles = Roles::from_objects(&world());
     let old = role(
         "",
@@ -468,7 +468,7 @@ fn au7_bookkeeping_needs_no_permission() {
 }
 
 #[test]
-fn au8_rules_are_listed_with_what_is_missing() {
+fn rules_are_listed_with_what_is_missing() {
     let roles = Roles::from_objects(&world());
     let (rules, errors) = roles.rules_for(&user("alice", &[]), "ns");
     assert_eq!(rules.len(), 2);

@@ -1,4 +1,4 @@
-//! May somebody do something: the three kinds of access review.
+//! The access reviews: whether a user may do something.
 
 use std::collections::BTreeMap;
 

@@ -88,7 +88,7 @@ fn get(resource: &str, namespace: &str) -> Value {
 }
 
 #[test]
-fn au8_access_reviews() {
+fn access_reviews() {
     let allowed = |to: &str| json!({"allowed": true, "reason": format!("RBAC: allowed by ClusterRoleBinding \"pods\" of ClusterRole \"pods\" to {to}")});
     let no = json!({"allowed": false});
     let broken = json!({"allowed": false, "reason": "rbac: RBAC: role.rbac.authorization.k8s.io \"gone\" not found"});
@@ -137,7 +137,7 @@ fn au8_access_reviews() {
 }
 
 #[test]
-fn au8_mistakes_in_access_reviews() {
+fn mistakes_in_access_reviews() {
     let exactly = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
     let path = json!({"path": "/x", "verb": "get"});
     for (resource, body, expected) in [
@@ -194,7 +194,7 @@ fn au8_mistakes_in_access_reviews() {
 }
 
 #[test]
-fn au8_selectors_that_cannot_be_read_are_told() {
+fn selectors_that_cannot_be_read_are_told() {
     let mut attributes = get("pods", "x");
     attributes["fieldSelector"] = json!({"rawSelector": "nonsense"});
     attributes["labelSelector"] = json!({"requirements": [
@@ -214,7 +214,7 @@ fn au8_selectors_that_cannot_be_read_are_told() {
 }
 
 #[test]
-fn au8_rules_reviews() {
+fn rules_reviews() {
     let answer = ask(
         "selfsubjectrulesreviews",
         &json!({"spec": {"namespace": "ns"}}),
@@ -237,7 +237,7 @@ fn au8_rules_reviews() {
 }
 
 #[test]
-fn au8_who_am_i() {
+fn who_am_i() {
     let answer = ask("selfsubjectreviews", &json!({})).unwrap();
     assert_eq!(
         answer,
@@ -252,7 +252,7 @@ fn au8_who_am_i() {
 }
 
 #[test]
-fn au8_token_reviews() {
+fn token_reviews() {
     let authenticator = authenticator();
     let (roles, user, empty) = (roles(), UserInfo::default(), json!({}));
     let context = ReviewContext {

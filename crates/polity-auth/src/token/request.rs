@@ -1,4 +1,4 @@
-//! `POST …/serviceaccounts/{name}/token`: a TokenRequest in, a token out (AU4).
+//! `POST …/serviceaccounts/{name}/token`: a TokenRequest in, a token out.
 
 use jiff::{SignedDuration, Timestamp};
 use polity_core::field::{FieldError, FieldPath};

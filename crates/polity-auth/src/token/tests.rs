@@ -21,37 +21,37 @@ fn issuer(name: &str) -> TokenIssuer {
     TokenIssuer::new(name, &[US.to_owned()], &TokenKey::generate().unwrap()).unwrap()
 }
 
-/// A little world of objects by kind, namespace and name.
+/// Objects by kind, namespace and name.
 #[derive(Default, Clone)]
-struct World(BTreeMap<(BoundKind, String, String), Arc<Value>>);
+struct ObjectTable(BTreeMap<(BoundKind, String, String), Arc<Value>>);
 
-impl World {
+impl ObjectTable {
     fn new() -> Self {
-        let mut world = Self::default();
-        world.put(
+        let mut objects = Self::default();
+        objects.put(
             BoundKind::ServiceAccount,
             "ns",
             "robot",
             json!({"metadata": {"uid": "sa-1"}}),
         );
         let pod = json!({"metadata": {"uid": "pod-1"}, "spec": {"serviceAccountName": "robot", "nodeName": "n1"}});
-        world.put(BoundKind::Pod, "ns", "web", pod);
+        objects.put(BoundKind::Pod, "ns", "web", pod);
         let foreign =
             json!({"metadata": {"uid": "pod-2"}, "spec": {"serviceAccountName": "other"}});
-        world.put(BoundKind::Pod, "ns", "foreign", foreign);
-        world.put(
+        objects.put(BoundKind::Pod, "ns", "foreign", foreign);
+        objects.put(
             BoundKind::Secret,
             "ns",
             "s",
             json!({"metadata": {"uid": "secret-1"}}),
         );
-        world.put(
+        objects.put(
             BoundKind::Node,
             "",
             "n1",
             json!({"metadata": {"uid": "node-1"}}),
         );
-        world
+        objects
     }
 
     fn put(&mut self, kind: BoundKind, namespace: &str, name: &str, object: Value) {
@@ -62,23 +62,23 @@ impl World {
     }
 
     fn without(&self, kind: BoundKind) -> Self {
-        let mut world = self.clone();
-        world.0.retain(|key, _| key.0 != kind);
-        world
+        let mut objects = self.clone();
+        objects.0.retain(|key, _| key.0 != kind);
+        objects
     }
 
     fn with_metadata(&self, kind: BoundKind, name: &str, field: &str, value: &Value) -> Self {
-        let mut world = self.clone();
-        for ((at, _, other), object) in &mut world.0 {
+        let mut objects = self.clone();
+        for ((at, _, other), object) in &mut objects.0 {
             if *at == kind && other == name {
                 Arc::make_mut(object)["metadata"][field] = value.clone();
             }
         }
-        world
+        objects
     }
 }
 
-impl Objects for World {
+impl Objects for ObjectTable {
     fn get(&self, kind: BoundKind, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.0
             .get(&(kind, namespace.to_owned(), name.to_owned()))
@@ -86,7 +86,7 @@ impl Objects for World {
     }
 }
 
-fn ask(issuer: &TokenIssuer, world: &World, body: &Value) -> Result<Value, ApiError> {
+fn ask(issuer: &TokenIssuer, objects: &ObjectTable, body: &Value) -> Result<Value, ApiError> {
     let request = TokenRequest {
         namespace: "ns",
         name: "robot",
@@ -94,11 +94,11 @@ fn ask(issuer: &TokenIssuer, world: &World, body: &Value) -> Result<Value, ApiEr
         token_id: "id-1",
         now: now(),
     };
-    issue_token(issuer, world, &request)
+    issue_token(issuer, objects, &request)
 }
 
 fn token_for(issuer: &TokenIssuer, spec: &Value) -> String {
-    let answer = ask(issuer, &World::new(), &json!({"spec": spec})).unwrap();
+    let answer = ask(issuer, &ObjectTable::new(), &json!({"spec": spec})).unwrap();
     answer["status"]["token"].as_str().unwrap().to_owned()
 }
 
@@ -107,9 +107,9 @@ fn pod_ref() -> Value {
 }
 
 #[test]
-fn au4_a_token_says_who_and_for_how_long() {
+fn a_token_says_who_and_for_how_long() {
     let issuer = issuer(US);
-    let answer = ask(&issuer, &World::new(), &json!({"spec": {}})).unwrap();
+    let answer = ask(&issuer, &ObjectTable::new(), &json!({"spec": {}})).unwrap();
     assert_eq!(answer["metadata"]["name"], "robot");
     assert_eq!(answer["metadata"]["uid"], "sa-1");
     assert_eq!(answer["metadata"]["creationTimestamp"], NOW);
@@ -124,7 +124,7 @@ fn au4_a_token_says_who_and_for_how_long() {
 
     let token = answer["status"]["token"].as_str().unwrap();
     let (user, audiences) = issuer
-        .authenticate(token, &[US.to_owned()], &World::new(), now())
+        .authenticate(token, &[US.to_owned()], &ObjectTable::new(), now())
         .unwrap();
     assert_eq!(
         json!(user),
@@ -149,7 +149,7 @@ fn au4_a_token_says_who_and_for_how_long() {
 }
 
 #[test]
-fn au4_mistakes_in_the_request() {
+fn mistakes_in_the_request() {
     let issuer = issuer(US);
     for (body, code, expected) in [
         (
@@ -214,23 +214,23 @@ fn au4_mistakes_in_the_request() {
             "cannot bind token to object of type /v1, Kind=ConfigMap",
         ),
     ] {
-        let error = ask(&issuer, &World::new(), &body).unwrap_err();
+        let error = ask(&issuer, &ObjectTable::new(), &body).unwrap_err();
         assert_eq!(
             (error.code.as_u16(), error.message.as_str()),
             (code, expected),
             "{body}"
         );
     }
-    let nobody = World::new().without(BoundKind::ServiceAccount);
+    let nobody = ObjectTable::new().without(BoundKind::ServiceAccount);
     let error = ask(&issuer, &nobody, &json!({})).unwrap_err();
     assert_eq!(error.message, "serviceaccounts \"robot\" not found");
 }
 
 #[test]
-fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
+fn a_bound_token_tells_its_object_and_dies_with_it() {
     let issuer = issuer(US);
     let wanted = [US.to_owned()];
-    let world = World::new();
+    let objects = ObjectTable::new();
     let pod = token_for(&issuer, &json!({"boundObjectRef": pod_ref()}));
     let secret = token_for(
         &issuer,
@@ -241,7 +241,7 @@ fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
         &json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Node", "name": "n1"}}),
     );
 
-    let (user, _) = issuer.authenticate(&pod, &wanted, &world, now()).unwrap();
+    let (user, _) = issuer.authenticate(&pod, &wanted, &objects, now()).unwrap();
     assert_eq!(
         json!(user.extra),
         json!({
@@ -255,15 +255,15 @@ fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
 
     let minutes_ago = |minutes: i64| json!(later(-60 * minutes).to_string());
     let deleted = |kind, name, minutes| {
-        world.with_metadata(kind, name, "deletionTimestamp", &minutes_ago(minutes))
+        objects.with_metadata(kind, name, "deletionTimestamp", &minutes_ago(minutes))
     };
-    let reborn = |kind, name| world.with_metadata(kind, name, "uid", &json!("new"));
-    for (case, token, world, expected) in [
-        ("all there", &pod, world.clone(), None),
+    let reborn = |kind, name| objects.with_metadata(kind, name, "uid", &json!("new"));
+    for (case, token, objects, expected) in [
+        ("all there", &pod, objects.clone(), None),
         (
             "pod gone",
             &pod,
-            world.without(BoundKind::Pod),
+            objects.without(BoundKind::Pod),
             Some("service account token has been invalidated"),
         ),
         (
@@ -287,25 +287,25 @@ fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
         (
             "node gone under a pod",
             &pod,
-            world.without(BoundKind::Node),
+            objects.without(BoundKind::Node),
             None,
         ),
         (
             "node gone",
             &node,
-            world.without(BoundKind::Node),
+            objects.without(BoundKind::Node),
             Some("service account token has been invalidated"),
         ),
         (
             "secret gone",
             &secret,
-            world.without(BoundKind::Secret),
+            objects.without(BoundKind::Secret),
             Some("service account token has been invalidated"),
         ),
         (
             "account gone",
             &pod,
-            world.without(BoundKind::ServiceAccount),
+            objects.without(BoundKind::ServiceAccount),
             Some("serviceaccounts \"robot\" not found"),
         ),
         (
@@ -322,7 +322,7 @@ fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
         ),
     ] {
         let result = issuer
-            .authenticate(token, &wanted, &world, now())
+            .authenticate(token, &wanted, &objects, now())
             .map(|_| ());
         assert_eq!(
             result.map_err(|error| error.to_string()).err().as_deref(),
@@ -333,7 +333,7 @@ fn au4_a_bound_token_tells_its_object_and_dies_with_it() {
 }
 
 #[test]
-fn au4_time_and_audience() {
+fn time_and_audience() {
     let issuer = issuer(US);
     let token = token_for(
         &issuer,
@@ -380,10 +380,10 @@ fn au4_time_and_audience() {
 }
 
 #[test]
-fn au4_what_the_kubelet_asks_for_lives_longer_than_it_says() {
+fn what_the_kubelet_asks_for_lives_longer_than_it_says() {
     let issuer = issuer(US);
     let spec = json!({"expirationSeconds": 3607, "boundObjectRef": pod_ref()});
-    let answer = ask(&issuer, &World::new(), &json!({"spec": spec})).unwrap();
+    let answer = ask(&issuer, &ObjectTable::new(), &json!({"spec": spec})).unwrap();
     assert_eq!(
         answer["status"]["expirationTimestamp"],
         "2026-11-15T13:00:07Z"

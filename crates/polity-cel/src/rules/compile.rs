@@ -1,5 +1,6 @@
 //! Finds and compiles the rules of a schema.
 
+use polity_core::field::MAX_ERRORS;
 use polity_core::{FieldError, FieldErrorKind, FieldPath};
 use serde_json::Value;
 
@@ -22,24 +23,24 @@ pub(super) fn compile(
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) -> Option<Node> {
-    let spot = Spot {
+    let position = SchemaPosition {
         path: path.clone(),
         is_resource_root: true,
         uncorrelatable: None,
     };
-    node(schema, schema, &spot, errors)
+    node(schema, schema, &position, errors)
 }
 
-/// Where in the schema we are.
+/// The node of the schema whose rules are being compiled.
 #[derive(Clone)]
-struct Spot {
+struct SchemaPosition {
     path: FieldPath,
     is_resource_root: bool,
     /// The closest list around us whose old and new items cannot be told to be the same.
     uncorrelatable: Option<FieldPath>,
 }
 
-impl Spot {
+impl SchemaPosition {
     fn below(&self, path: FieldPath, schema: &Value) -> Self {
         Self {
             path,
@@ -54,9 +55,12 @@ impl Spot {
 fn node(
     rules_schema: &Value,
     schema: &Value,
-    spot: &Spot,
+    position: &SchemaPosition,
     errors: &mut Vec<FieldError>,
 ) -> Option<Node> {
+    if errors.len() >= MAX_ERRORS {
+        return None;
+    }
     let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut found = Node {
         type_name: text("type").to_owned(),
@@ -67,8 +71,8 @@ fn node(
         object(rules_schema, "additionalProperties"),
         object(schema, "additionalProperties"),
     ) {
-        let spot = spot.below(spot.path.child("additionalProperties"), values);
-        found.additional = node(inner, values, &spot, errors).map(Box::new);
+        let position = position.below(position.path.child("additionalProperties"), values);
+        found.additional = node(inner, values, &position, errors).map(Box::new);
     }
     for (name, inner) in rules_schema
         .get("properties")
@@ -80,18 +84,18 @@ fn node(
             .get("properties")
             .and_then(|properties| properties.get(name))
         {
-            let spot = spot.below(spot.path.child("properties").key(name), property);
-            if let Some(below) = node(inner, property, &spot, errors) {
+            let position = position.below(position.path.child("properties").key(name), property);
+            if let Some(below) = node(inner, property, &position, errors) {
                 found.properties.insert(name.clone(), below);
             }
         }
     }
     if let (Some(inner), Some(items)) = (object(rules_schema, "items"), object(schema, "items")) {
-        let mut below = spot.below(spot.path.child("items"), items);
+        let mut below = position.below(position.path.child("items"), items);
         if text("x-kubernetes-list-type") == "map" {
             found.list_keys = list_keys(schema, items);
         } else {
-            below.uncorrelatable = Some(spot.path.clone());
+            below.uncorrelatable = Some(position.path.clone());
         }
         found.items = node(inner, items, &below, errors).map(Box::new);
     }
@@ -102,13 +106,13 @@ fn node(
         .flatten()
         .enumerate()
     {
-        let spot = Spot {
-            path: spot.path.child("allOf").index(index),
-            ..spot.clone()
+        let position = SchemaPosition {
+            path: position.path.child("allOf").index(index),
+            ..position.clone()
         };
-        found.all_of.extend(node(branch, schema, &spot, errors));
+        found.all_of.extend(node(branch, schema, &position, errors));
     }
-    own_rules(&mut found, rules_schema, schema, spot, errors);
+    own_rules(&mut found, rules_schema, schema, position, errors);
     (!found.is_empty()).then_some(found)
 }
 
@@ -137,7 +141,7 @@ fn own_rules(
     found: &mut Node,
     rules_schema: &Value,
     schema: &Value,
-    spot: &Spot,
+    position: &SchemaPosition,
     errors: &mut Vec<FieldError>,
 ) {
     let Some(rules) = rules_schema
@@ -149,7 +153,7 @@ fn own_rules(
     if rules.is_empty() {
         return;
     }
-    let base = spot.path.child("x-kubernetes-validations");
+    let base = position.path.child("x-kubernetes-validations");
     let n_before = errors.len();
     for (index, rule) in rules.iter().enumerate() {
         check_fields(rule, schema, &base.index(index), errors);
@@ -157,7 +161,7 @@ fn own_rules(
     if errors.len() > n_before {
         return;
     }
-    let Some(shape) = Shape::of(schema, spot.is_resource_root) else {
+    let Some(shape) = Shape::of(schema, position.is_resource_root) else {
         let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: \
                       unable to convert structural schema to CEL declarations";
         errors.push(FieldError::internal(&base, detail));
@@ -170,7 +174,7 @@ fn own_rules(
             schema,
             &kind,
             &base.index(index),
-            spot,
+            position,
             errors,
         ));
     }
@@ -248,7 +252,7 @@ fn one_rule(
     schema: &Value,
     kind: &Type,
     path: &FieldPath,
-    spot: &Spot,
+    position: &SchemaPosition,
     errors: &mut Vec<FieldError>,
 ) -> Option<Rule> {
     let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -300,7 +304,7 @@ fn one_rule(
     };
     let uses_old_self = expression.uses("oldSelf");
     if uses_old_self {
-        if let Some(list) = &spot.uncorrelatable {
+        if let Some(list) = &position.uncorrelatable {
             let detail = format!(
                 "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
             );

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c15_field_paths_are_looked_up_in_the_schema() {
+    fn field_paths_are_looked_up_in_the_schema() {
         let schema = json!({"type": "object", "properties": {
             "spec": {"type": "object", "properties": {"a.b": {"type": "string"}}},
             "labels": {"type": "object", "additionalProperties": {"type": "string"}},

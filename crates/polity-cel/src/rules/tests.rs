@@ -1,4 +1,4 @@
-//! C15: rules in schemas, as a 1.37 API server reads, runs and reports them.
+//! Rules in schemas, as a 1.37 API server reads, runs and reports them.
 
 use polity_core::{FieldError, FieldPath};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn ruled(rule: &Value, properties: &Value) -> Value {
 }
 
 #[test]
-fn c15_rules_see_fields_by_type_and_format() {
+fn rules_see_fields_by_type_and_format() {
     let properties = json!({
         "replicas": {"type": "integer"}, "ratio": {"type": "number"}, "name": {"type": "string"},
         "since": {"type": "string", "format": "date-time"}, "day": {"type": "string", "format": "date"},
@@ -76,7 +76,7 @@ fn c15_rules_see_fields_by_type_and_format() {
 }
 
 #[test]
-fn c15_failures_read_as_the_server_prints_them() {
+fn failures_read_as_the_server_prints_them() {
     let properties = json!({"n": {"type": "integer"}, "m": {"type": "integer"}, "l": {"type": "object", "additionalProperties": {"type": "string"}}});
     let new = json!({"n": 1, "l": {"a": "b"}});
     let cases = [
@@ -139,7 +139,7 @@ fn c15_failures_read_as_the_server_prints_them() {
 }
 
 #[test]
-fn c15_rules_stand_at_any_node() {
+fn rules_stand_at_any_node() {
     let small = json!([{"rule": "self < 3"}]);
     let spec = json!({"type": "object", "properties": {
         "n": {"type": "integer", "x-kubernetes-validations": small},
@@ -166,7 +166,7 @@ fn c15_rules_stand_at_any_node() {
 }
 
 #[test]
-fn c15_the_root_sees_type_and_name() {
+fn the_root_sees_type_and_name() {
     let schema = json!({"type": "object", "x-kubernetes-validations": [
         {"rule": "self.metadata.name.startsWith('a') && self.kind == 'K' && self.apiVersion == 'g/v1'"},
     ]});
@@ -184,7 +184,7 @@ fn c15_the_root_sees_type_and_name() {
 }
 
 #[test]
-fn c15_transition_rules_run_only_where_an_old_value_is_known() {
+fn transition_rules_run_only_where_an_old_value_is_known() {
     let rule = json!([{"rule": "self == oldSelf", "message": "immutable"}]);
     let spec = json!({"type": "object", "properties": {
         "n": {"type": "integer", "x-kubernetes-validations": rule},
@@ -216,7 +216,7 @@ fn c15_transition_rules_run_only_where_an_old_value_is_known() {
 }
 
 #[test]
-fn c15_optional_old_self_runs_on_create_too() {
+fn optional_old_self_runs_on_create_too() {
     let rule = json!({"rule": "oldSelf.hasValue() || self.n == 1", "optionalOldSelf": true});
     let spec = ruled(&rule, &json!({"n": {"type": "integer"}}));
     assert_eq!(failures(&spec, &json!({"n": 2}), None).len(), 1);
@@ -228,7 +228,7 @@ fn c15_optional_old_self_runs_on_create_too() {
 }
 
 #[test]
-fn c16_unchanged_values_are_not_held_to_newer_rules() {
+fn unchanged_values_are_not_held_to_newer_rules() {
     let spec = json!({"type": "object", "properties": {
         "n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 3"}]}, "m": {"type": "integer"},
         "list": {"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 3"}]}},
@@ -250,7 +250,7 @@ fn c16_unchanged_values_are_not_held_to_newer_rules() {
 }
 
 #[test]
-fn c15_bad_rules_make_the_schema_invalid() {
+fn bad_rules_make_the_schema_invalid() {
     let properties = json!({"n": {"type": "integer"}, "s": {"type": "string"}, "u": {"x-kubernetes-preserve-unknown-fields": true}});
     let at = "properties[spec].x-kubernetes-validations[0]";
     let shown = |rule: &str| {
@@ -344,7 +344,7 @@ fn c15_bad_rules_make_the_schema_invalid() {
 }
 
 #[test]
-fn c15_rules_of_one_object_share_a_budget() {
+fn rules_of_one_object_share_a_budget() {
     let slow = json!({"rule": "self.l.all(a, self.l.all(b, a + b >= 0))"});
     let spec = json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "integer"}}},
         "x-kubernetes-validations": [slow, {"rule": "false"}]});

@@ -80,7 +80,7 @@ pub(super) fn secret(secret: &mut Object) {
     }
 }
 
-/// NS2; a namespace still without a name gets its label once it has one.
+/// The name label; a namespace still without a name gets its label once it has one.
 pub(super) fn namespace(namespace: &mut Object) {
     let Some(metadata) = namespace.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

@@ -1,4 +1,4 @@
-//! B4, AD6, NS2: what appears in an object that said nothing about it.
+//! The defaults of fields that an object leaves out.
 
 use serde_json::json;
 
@@ -365,7 +365,6 @@ fn autoscalers() {
     );
 }
 
-/// AD6
 #[test]
 fn webhook_configurations() {
     let given = json!({"webhooks": [{"name": "a.b.c", "clientConfig": {"service": {"name": "s", "namespace": "n"}},

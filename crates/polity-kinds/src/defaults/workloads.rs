@@ -24,7 +24,7 @@ pub(super) fn stateful_set_update(strategy: &mut Object) {
     }
 }
 
-/// Claim templates are whole objects and say of what kind.
+/// Claim templates are complete objects with apiVersion and kind.
 pub(super) fn volume_claim_templates(spec: &mut Object) {
     for claim in super::objects(spec, "volumeClaimTemplates") {
         claim.insert("apiVersion".into(), json!("v1"));

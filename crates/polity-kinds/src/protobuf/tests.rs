@@ -50,7 +50,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// N9, N11: bytes of the real encoder.
+/// Bytes of the real encoder.
 #[test]
 fn bodies_of_client_go_decode_to_their_json() {
     let mut n_bodies = 0;
@@ -71,7 +71,6 @@ fn bodies_of_client_go_decode_to_their_json() {
     assert_eq!(n_bodies, 18);
 }
 
-/// N11
 #[test]
 fn flags_decide_which_zeros_stay() {
     let spec = [number(1, 0), number(99, 7), bytes(98, b"later")].concat();
@@ -96,7 +95,6 @@ fn flags_decide_which_zeros_stay() {
     );
 }
 
-/// N11
 #[test]
 fn negative_numbers_are_ten_byte_varints() {
     let body = envelope(

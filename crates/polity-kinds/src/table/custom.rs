@@ -1,4 +1,4 @@
-//! Printer columns of custom resources (C17).
+//! Printer columns of custom resources.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -98,7 +98,6 @@ mod tests {
         "2026-01-01T01:00:00Z".parse().unwrap()
     }
 
-    /// C17
     #[test]
     fn printer_columns_follow_the_name() {
         let table = CustomTable::new(&[
@@ -135,7 +134,6 @@ mod tests {
         );
     }
 
-    /// C17
     #[test]
     fn without_columns_the_age_is_shown() {
         let table = CustomTable::new(&[]).unwrap();

@@ -1,4 +1,4 @@
-//! Rows of kinds that say what may happen: RBAC, admission, autoscaling, budgets, definitions.
+//! Rows of kinds that restrict or allow: RBAC, admission, autoscaling, budgets, definitions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! N5 and the column list of section 16.
+//! The columns and cells of the built-in kinds.
 
 use super::*;
 use crate::builtin::builtin_resources;

@@ -1,4 +1,4 @@
-//! Webhook configurations (AD7) and admission policies.
+//! Webhook configurations and admission policies.
 
 use std::collections::HashSet;
 
@@ -337,7 +337,7 @@ pub(super) fn policy_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) 
     }
 }
 
-/// A policy says what it is about.
+/// A policy must name the resources that it matches.
 pub(super) fn resource_rules(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     match_conditions(spec, path, errors);
     let constraints = field(spec, "matchConstraints");

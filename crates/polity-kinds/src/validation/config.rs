@@ -86,7 +86,7 @@ pub(super) fn secret(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     keeps_immutable(new, old, &["data"], errors);
 }
 
-/// Registry credentials are JSON objects; what is wrong with them is told without showing them.
+/// Registry credentials are JSON objects; errors about them do not contain them.
 fn docker_config(secret: &Value, key: &str, path: &FieldPath, errors: &mut Errors) {
     if at(secret, "type").as_str()
         != Some(&format!("kubernetes.io/{}", key.trim_start_matches('.')))
@@ -132,7 +132,7 @@ fn keeps_immutable(new: &Value, old: Option<&Value>, fields: &[&str], errors: &m
     }
 }
 
-/// EV1, for an Event as core/v1 names its fields; `reporter` is the name of the field for who reports it.
+/// Checks an Event whose fields are named as in core/v1; `reporter` is the name of the field for who reports it.
 pub(super) fn event(event: &Value, reporter: &str, errors: &mut Errors) {
     let namespace = at(event, "metadata.namespace").as_str().unwrap_or_default();
     let involved = at(event, "involvedObject.namespace")

@@ -95,7 +95,7 @@ pub(super) fn service_update(new: &Value, old: Option<&Value>, errors: &mut Erro
 }
 
 /// Addresses are of the slice's family. Unlike on a real server they may be loopback ones: the Pods of
-/// the local runtime live there (AD8b).
+/// the local runtime live there.
 pub(super) fn endpoint_slice(slice: &Object, path: &FieldPath, errors: &mut Errors) {
     let family = text(slice, "addressType");
     if !["IPv4", "IPv6"].contains(&family) {

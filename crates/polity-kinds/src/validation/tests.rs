@@ -1,4 +1,4 @@
-//! B5, AD7, EV1, M8: what is refused, and in which words.
+//! What is refused, and in which words.
 
 use polity_core::field::join;
 use serde_json::json;
@@ -220,7 +220,6 @@ fn pods() {
     ));
 }
 
-/// B5
 #[test]
 fn of_a_pod_only_a_few_fields_change() {
     let pod = |spec: Value| json!({"spec": spec});
@@ -464,7 +463,6 @@ fn budgets_leases_and_autoscalers() {
     );
 }
 
-/// EV1
 #[test]
 fn events() {
     let event = |namespace: &str, involved: &str| json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": involved}});
@@ -518,7 +516,6 @@ fn webhook() -> Value {
            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]})
 }
 
-/// AD7
 #[test]
 fn webhook_configurations() {
     let configuration = |hook: Value| json!({"metadata": {"name": "w"}, "webhooks": [hook]});
@@ -616,7 +613,6 @@ fn admission_policies() {
     );
 }
 
-/// M8
 #[test]
 fn names_follow_their_kind() {
     let cases = [

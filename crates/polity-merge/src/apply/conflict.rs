@@ -1,4 +1,4 @@
-//! What stands in the way of an apply, in the server's words (S8).
+//! Conflicts of an apply, with the messages of the real server.
 
 use std::collections::BTreeMap;
 

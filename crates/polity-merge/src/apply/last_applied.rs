@@ -1,4 +1,4 @@
-//! The way from `kubectl apply` to `kubectl apply --server-side` (S17): the annotation of the former tells which
+//! The way from `kubectl apply` to `kubectl apply --server-side`: the annotation of the former tells which
 //! fields the same user already owned.
 
 use serde_json::{Map, Value};

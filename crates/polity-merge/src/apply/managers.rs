@@ -1,4 +1,4 @@
-//! The entries of `metadata.managedFields` (S10): reading, writing, sorting, and keeping their number small.
+//! The entries of `metadata.managedFields`: reading, writing, sorting, and keeping their number small.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::FieldSet;
 
-/// An object keeps at most this many Update entries; older ones are merged (S15).
+/// An object keeps at most this many Update entries; older ones are merged.
 const MAX_UPDATES: usize = 10;
 
 /// Who collects the entries that were merged.
@@ -96,7 +96,7 @@ impl Managers {
         Ok(Self { by_id })
     }
 
-    /// The list as it is stored: appliers first, then by time, manager, version and subresource (S14).
+    /// The list as it is stored: appliers first, then by time, manager, version and subresource.
     pub(super) fn encode(&self) -> Option<Value> {
         if self.by_id.is_empty() {
             return None;

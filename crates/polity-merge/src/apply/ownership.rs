@@ -1,4 +1,4 @@
-//! How ownership moves when an object changes (S4, S5, S12).
+//! How ownership moves when an object changes.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use super::managers::{Id, Managed, Managers};
 use crate::fields::FieldSet;
 use crate::typed::{self, Comparison, Emptied, Type};
 
-/// What the server itself keeps up to date; nobody owns it (S11).
+/// Fields that the server maintains; they have no owner.
 static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of_paths(&[
         "apiVersion",
@@ -42,7 +42,7 @@ impl Write<'_> {
     }
 }
 
-/// After a plain write: what changed belongs to the writer, what was removed to nobody.
+/// After a write that is no apply: the writer owns what it changed, and removed fields have no owner.
 pub(super) fn update(
     ty: Type<'_>,
     old: &Value,
@@ -125,7 +125,7 @@ pub(super) fn apply(
     Ok((new, managers))
 }
 
-/// What the manager applied before, does not apply now, and nobody else owns.
+/// What the manager applied before, does not apply now, and no other manager owns.
 fn abandoned(ty: Type<'_>, merged: &Value, managers: &Managers, last: &FieldSet) -> FieldSet {
     let named = |set: &FieldSet| set.with_named_parents(Some(ty));
     let last = named(last);
@@ -134,7 +134,7 @@ fn abandoned(ty: Type<'_>, merged: &Value, managers: &Managers, last: &FieldSet)
     for managed in managers.by_id.values() {
         owned.extend(&managed.set);
     }
-    // First without everything the manager had, then with what somebody owns put back.
+    // First without everything the manager had, then with what other managers own put back.
     let bare = typed::remove(ty, merged.clone(), &last, Emptied::Null);
     let mut kept = named(&typed::fields_of(ty, &bare));
     kept.extend(&named(&owned));

@@ -31,14 +31,14 @@ fn schema() -> Schema {
 }
 
 /// One object and the clock, driven by the requests a test makes.
-struct World {
+struct Scenario {
     schema: Schema,
     object: Option<Value>,
     hour: i64,
 }
 
-fn world() -> World {
-    World {
+fn scenario() -> Scenario {
+    Scenario {
         schema: schema(),
         object: None,
         hour: 0,
@@ -49,7 +49,7 @@ fn body(spec: Value) -> Value {
     json!({"apiVersion": V1, "kind": "Thing", "metadata": {"name": "t", "namespace": "ns"}, "spec": spec})
 }
 
-impl World {
+impl Scenario {
     fn now(&mut self) -> jiff::Timestamp {
         self.hour += 1;
         jiff::Timestamp::from_second(self.hour * 3600).unwrap()
@@ -178,12 +178,12 @@ fn refused(result: Result<(), ApplyError>) -> String {
 }
 
 #[test]
-fn s2_s10_an_apply_creates_and_is_recorded() {
-    let mut world = world();
-    world.apply("m1", json!({"replicas": 1}));
-    assert_eq!(world.spec(), json!({"replicas": 1}));
+fn an_apply_creates_and_is_recorded() {
+    let mut scenario = scenario();
+    scenario.apply("m1", json!({"replicas": 1}));
+    assert_eq!(scenario.spec(), json!({"replicas": 1}));
     assert_eq!(
-        world.entries(),
+        scenario.entries(),
         [json!({
             "manager": "m1", "operation": "Apply", "apiVersion": V1, "time": "1970-01-01T01:00:00Z",
             "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}},
@@ -192,103 +192,108 @@ fn s2_s10_an_apply_creates_and_is_recorded() {
 }
 
 #[test]
-fn s4_merging_keeps_what_others_own_and_drops_what_is_no_longer_applied() {
-    let mut world = world();
-    world.apply("m1", json!({"replicas": 1, "image": "a", "containers": [{"name": "x", "image": "1"}, {"name": "y"}], "names": ["p", "q"], "data": {"k": "v", "l": "w"}}));
-    world.apply(
+fn merging_keeps_what_others_own_and_drops_what_is_no_longer_applied() {
+    let mut scenario = scenario();
+    scenario.apply("m1", json!({"replicas": 1, "image": "a", "containers": [{"name": "x", "image": "1"}, {"name": "y"}], "names": ["p", "q"], "data": {"k": "v", "l": "w"}}));
+    scenario.apply(
         "m2",
         json!({"image": "a", "containers": [{"name": "z"}], "names": ["q", "r"]}),
     );
     assert_eq!(
-        world.spec(),
+        scenario.spec(),
         json!({
             "replicas": 1, "image": "a",
             "containers": [{"name": "x", "image": "1"}, {"name": "y"}, {"name": "z"}],
             "names": ["p", "q", "r"], "data": {"k": "v", "l": "w"},
         })
     );
-    world.apply(
+    scenario.apply(
         "m1",
         json!({"containers": [{"name": "x"}], "data": {"l": "w"}}),
     );
     assert_eq!(
-        world.spec(),
+        scenario.spec(),
         json!({
             "image": "a", "containers": [{"name": "x"}, {"name": "z"}], "names": ["q", "r"], "data": {"l": "w"},
         })
     );
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         [
             "m2 Apply 2: .spec.image .spec.containers[name=\"z\"] .spec.containers[name=\"z\"].name .spec.names[=\"q\"] .spec.names[=\"r\"]",
             "m1 Apply 3: .spec.containers[name=\"x\"] .spec.containers[name=\"x\"].name .spec.data.l",
         ]
     );
-    world.apply("m1", json!({}));
+    scenario.apply("m1", json!({}));
     assert_eq!(
-        world.spec(),
+        scenario.spec(),
         json!({"image": "a", "containers": [{"name": "z"}], "names": ["q", "r"]})
     );
 }
 
 #[test]
-fn s4_applied_order_wins_where_it_says_something() {
-    let mut world = world();
-    world.apply("m1", json!({"names": ["a", "b", "c"]}));
-    world.apply("m2", json!({"names": ["c", "a", "d"]}));
-    assert_eq!(world.spec()["names"], json!(["b", "c", "a", "d"]));
+fn applied_order_wins_where_it_says_something() {
+    let mut scenario = scenario();
+    scenario.apply("m1", json!({"names": ["a", "b", "c"]}));
+    scenario.apply("m2", json!({"names": ["c", "a", "d"]}));
+    assert_eq!(scenario.spec()["names"], json!(["b", "c", "a", "d"]));
 }
 
 #[test]
-fn s4_atomics_are_replaced_as_a_whole() {
-    let mut world = world();
-    world.apply("m1", json!({"args": ["a"], "selector": {"a": "1"}}));
+fn atomics_are_replaced_as_a_whole() {
+    let mut scenario = scenario();
+    scenario.apply("m1", json!({"args": ["a"], "selector": {"a": "1"}}));
     let message =
-        refused(world.try_apply("m2", json!({"args": ["b"], "selector": {"b": "2"}}), false));
+        refused(scenario.try_apply("m2", json!({"args": ["b"], "selector": {"b": "2"}}), false));
     assert_eq!(
         message,
         "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .spec.args\n- .spec.selector"
     );
-    world.apply("m1", json!({"args": ["c"], "selector": {"c": "3"}}));
-    assert_eq!(world.spec(), json!({"args": ["c"], "selector": {"c": "3"}}));
+    scenario.apply("m1", json!({"args": ["c"], "selector": {"c": "3"}}));
+    assert_eq!(
+        scenario.spec(),
+        json!({"args": ["c"], "selector": {"c": "3"}})
+    );
 }
 
 #[test]
-fn s4_force_takes_fields_and_entries_left_empty_vanish() {
-    let mut world = world();
-    world.apply("m1", json!({"replicas": 1}));
-    world.apply("m3", json!({"image": "a"}));
-    world.try_apply("m2", json!({"replicas": 2}), true).unwrap();
-    assert_eq!(world.spec(), json!({"replicas": 2, "image": "a"}));
+fn force_takes_fields_and_entries_left_empty_vanish() {
+    let mut scenario = scenario();
+    scenario.apply("m1", json!({"replicas": 1}));
+    scenario.apply("m3", json!({"image": "a"}));
+    scenario
+        .try_apply("m2", json!({"replicas": 2}), true)
+        .unwrap();
+    assert_eq!(scenario.spec(), json!({"replicas": 2, "image": "a"}));
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         ["m3 Apply 2: .spec.image", "m2 Apply 3: .spec.replicas"]
     );
 }
 
 #[test]
-fn s5_the_same_value_is_shared() {
-    let mut world = world();
-    world.apply("m1", json!({"replicas": 1, "image": "a"}));
-    world.apply("m2", json!({"replicas": 1}));
+fn the_same_value_is_shared() {
+    let mut scenario = scenario();
+    scenario.apply("m1", json!({"replicas": 1, "image": "a"}));
+    scenario.apply("m2", json!({"replicas": 1}));
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         [
             "m2 Apply -: .spec.replicas",
             "m1 Apply 1: .spec.image .spec.replicas"
         ]
     );
-    let message = refused(world.try_apply("m1", json!({"replicas": 2}), false));
+    let message = refused(scenario.try_apply("m1", json!({"replicas": 2}), false));
     assert_eq!(
         message,
         "Apply failed with 1 conflict: conflict with \"m2\": .spec.replicas"
     );
-    world.apply("m1", json!({"image": "a"}));
-    assert_eq!(world.spec(), json!({"replicas": 1, "image": "a"}));
+    scenario.apply("m1", json!({"image": "a"}));
+    assert_eq!(scenario.spec(), json!({"replicas": 1, "image": "a"}));
 }
 
 #[test]
-fn s6_a_body_that_does_not_fit_is_refused() {
+fn a_body_that_does_not_fit_is_refused() {
     let cases = [
         (json!({"x": 1}), ".spec.x: field not declared in schema"),
         (
@@ -329,7 +334,7 @@ fn s6_a_body_that_does_not_fit_is_refused() {
         ),
     ];
     for (spec, expected) in cases {
-        let message = refused(world().try_apply("m", spec, false));
+        let message = refused(scenario().try_apply("m", spec, false));
         assert_eq!(
             message,
             format!(
@@ -340,37 +345,37 @@ fn s6_a_body_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn s2_a_body_may_not_bring_managed_fields() {
+fn a_body_may_not_bring_managed_fields() {
     let mut body = body(json!({}));
     body["metadata"]["managedFields"] = json!([]);
-    let error = world()
+    let error = scenario()
         .apply_body("m", &body, false, "", &FieldSet::new())
         .unwrap_err();
     assert_eq!(error, ApplyError::ManagedFieldsInBody);
 }
 
 #[test]
-fn s7_s11_server_fields_and_defaults_belong_to_nobody() {
-    let mut world = world();
+fn server_fields_and_defaults_belong_to_nobody() {
+    let mut scenario = scenario();
     let mut body = body(json!({"replicas": 1}));
     body["metadata"]["labels"] = json!({"a": "b"});
-    world
+    scenario
         .apply_body("m", &body, false, "", &FieldSet::new())
         .unwrap();
-    world.object.as_mut().unwrap()["spec"]["paused"] = json!(false);
+    scenario.object.as_mut().unwrap()["spec"]["paused"] = json!(false);
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         ["m Apply 1: .metadata.labels.a .spec.replicas"]
     );
-    world.apply("m", json!({}));
-    assert_eq!(world.spec(), json!({"paused": false}));
+    scenario.apply("m", json!({}));
+    assert_eq!(scenario.spec(), json!({"paused": false}));
 }
 
 #[test]
-fn s8_conflicts_are_reported_with_their_causes() {
-    let mut world = world();
-    world.update("web", json!({"replicas": 1, "image": "a"}));
-    world.update_in(
+fn conflicts_are_reported_with_their_causes() {
+    let mut scenario = scenario();
+    scenario.update("web", json!({"replicas": 1, "image": "a"}));
+    scenario.update_in(
         "ctrl",
         "status",
         V1,
@@ -378,7 +383,7 @@ fn s8_conflicts_are_reported_with_their_causes() {
         |object| object["status"] = json!({"image": "s"}),
     );
     let Err(ApplyError::Conflicts(conflicts)) =
-        world.try_apply("m", json!({"replicas": 2, "image": "b"}), false)
+        scenario.try_apply("m", json!({"replicas": 2, "image": "b"}), false)
     else {
         panic!()
     };
@@ -401,7 +406,7 @@ fn s8_conflicts_are_reported_with_their_causes() {
     );
     let mut status = body(json!({}));
     status["status"] = json!({"image": "t"});
-    let error = world
+    let error = scenario
         .apply_body(
             "m",
             &status,
@@ -425,56 +430,58 @@ fn s8_conflicts_are_reported_with_their_causes() {
 }
 
 #[test]
-fn s12_updates_take_what_they_change() {
-    let mut world = world();
-    world.update(
+fn updates_take_what_they_change() {
+    let mut scenario = scenario();
+    scenario.update(
         "a",
         json!({"replicas": 1, "image": "x", "containers": [{"name": "c", "image": "1"}]}),
     );
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         [
             "a Update 1: .spec .spec.containers .spec.image .spec.replicas .spec.containers[name=\"c\"] .spec.containers[name=\"c\"].image .spec.containers[name=\"c\"].name",
         ]
     );
-    world.update(
+    scenario.update(
         "b",
         json!({"replicas": 2, "containers": [{"name": "c", "image": "2"}]}),
     );
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         [
             "a Update 1: .spec .spec.containers .spec.containers[name=\"c\"] .spec.containers[name=\"c\"].name",
             "b Update 2: .spec.replicas .spec.containers[name=\"c\"].image",
         ]
     );
-    world.update("a", json!({"replicas": 3}));
-    assert_eq!(world.owners(), ["a Update 3: .spec .spec.replicas"]);
+    scenario.update("a", json!({"replicas": 3}));
+    assert_eq!(scenario.owners(), ["a Update 3: .spec .spec.replicas"]);
 }
 
 #[test]
-fn s12_versions_are_different_updaters_and_one_applier() {
-    let mut world = world();
-    world.update("a", json!({"replicas": 1}));
-    world.update_in("a", "", "example.com/v2", &FieldSet::new(), |object| {
+fn versions_are_different_updaters_and_one_applier() {
+    let mut scenario = scenario();
+    scenario.update("a", json!({"replicas": 1}));
+    scenario.update_in("a", "", "example.com/v2", &FieldSet::new(), |object| {
         object["spec"] = json!({"replicas": 1, "image": "x"});
     });
-    assert_eq!(world.entries().len(), 2);
-    world.try_apply("a", json!({"image": "y"}), true).unwrap();
+    assert_eq!(scenario.entries().len(), 2);
+    scenario
+        .try_apply("a", json!({"image": "y"}), true)
+        .unwrap();
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         ["a Apply 3: .spec.image", "a Update 1: .spec .spec.replicas"]
     );
 }
 
 #[test]
-fn s13_what_an_endpoint_ignores_is_not_recorded() {
-    let mut world = world();
-    world.update_with("m", |object| {
+fn what_an_endpoint_ignores_is_not_recorded() {
+    let mut scenario = scenario();
+    scenario.update_with("m", |object| {
         object["spec"] = json!({"replicas": 1});
         object["status"] = json!({"replicas": 1});
     });
-    world.update_in(
+    scenario.update_in(
         "ctrl",
         "status",
         V1,
@@ -482,7 +489,7 @@ fn s13_what_an_endpoint_ignores_is_not_recorded() {
         |object| object["status"] = json!({"replicas": 2}),
     );
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         [
             "m Update 1: .spec .spec.replicas",
             "ctrl Update /status 2: .status.replicas"
@@ -491,18 +498,18 @@ fn s13_what_an_endpoint_ignores_is_not_recorded() {
 }
 
 #[test]
-fn s14_time_moves_only_with_the_managers_changes() {
-    let mut world = world();
-    world.update("a", json!({"replicas": 1}));
-    world.update("b", json!({"replicas": 1}));
-    world.update_with("c", |object| {
+fn time_moves_only_with_the_managers_changes() {
+    let mut scenario = scenario();
+    scenario.update("a", json!({"replicas": 1}));
+    scenario.update("b", json!({"replicas": 1}));
+    scenario.update_with("c", |object| {
         object["metadata"]["resourceVersion"] = json!("7");
     });
-    assert_eq!(world.owners(), ["a Update 1: .spec .spec.replicas"]);
-    world.apply("z", json!({"image": "a"}));
-    world.update("b", json!({"replicas": 2, "image": "a"}));
+    assert_eq!(scenario.owners(), ["a Update 1: .spec .spec.replicas"]);
+    scenario.apply("z", json!({"image": "a"}));
+    scenario.update("b", json!({"replicas": 2, "image": "a"}));
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         [
             "z Apply 4: .spec.image",
             "a Update 1: .spec",
@@ -512,14 +519,14 @@ fn s14_time_moves_only_with_the_managers_changes() {
 }
 
 #[test]
-fn s15_the_oldest_updates_are_merged() {
-    let mut world = world();
+fn the_oldest_updates_are_merged() {
+    let mut scenario = scenario();
     for index in 0..13 {
-        world.update_with(&format!("m{index:02}"), |object| {
+        scenario.update_with(&format!("m{index:02}"), |object| {
             object["spec"]["data"][format!("k{index:02}")] = json!("v");
         });
     }
-    let owners = world.owners();
+    let owners = scenario.owners();
     assert_eq!(owners.len(), 10);
     assert!(
         owners[0].starts_with("ancient-changes Update 4: "),
@@ -534,20 +541,20 @@ fn s15_the_oldest_updates_are_merged() {
 }
 
 #[test]
-fn s16_unrecorded_fields_are_kept_for_the_first_apply() {
-    let mut world = world();
+fn unrecorded_fields_are_kept_for_the_first_apply() {
+    let mut scenario = scenario();
     let mut old = body(json!({"replicas": 1}));
     old["metadata"]["uid"] = json!("u");
-    world.object = Some(old);
-    world.update("a", json!({"replicas": 2}));
-    assert!(world.entries().is_empty());
+    scenario.object = Some(old);
+    scenario.update("a", json!({"replicas": 2}));
+    assert!(scenario.entries().is_empty());
     assert_eq!(
-        refused(world.try_apply("m", json!({"replicas": 3}), false)),
+        refused(scenario.try_apply("m", json!({"replicas": 3}), false)),
         "Apply failed with 1 conflict: conflict with \"before-first-apply\" using example.com/v1: .spec.replicas"
     );
-    world.apply("m", json!({"image": "x"}));
+    scenario.apply("m", json!({"image": "x"}));
     assert_eq!(
-        world.owners(),
+        scenario.owners(),
         [
             "m Apply 3: .spec.image",
             "before-first-apply Update 3: .spec .spec.replicas"
@@ -556,7 +563,7 @@ fn s16_unrecorded_fields_are_kept_for_the_first_apply() {
 }
 
 #[test]
-fn s17_kubectl_takes_over_from_itself() {
+fn kubectl_takes_over_from_itself() {
     let last = body(json!({"replicas": 1}));
     let annotated = |spec: Value| {
         let mut object = body(spec);
@@ -564,108 +571,110 @@ fn s17_kubectl_takes_over_from_itself() {
             json!({"kubectl.kubernetes.io/last-applied-configuration": last.to_string()});
         object
     };
-    let mut world = world();
-    world.update_with("kubectl-client-side-apply", |object| {
+    let mut scenario = scenario();
+    scenario.update_with("kubectl-client-side-apply", |object| {
         *object = annotated(json!({"replicas": 1, "image": "i"}));
     });
-    let message = refused(world.try_apply("other", json!({"replicas": 2}), false));
+    let message = refused(scenario.try_apply("other", json!({"replicas": 2}), false));
     assert!(message.contains("kubectl-client-side-apply"), "{message}");
-    let message = refused(world.try_apply("kubectl", json!({"replicas": 2, "image": "j"}), false));
+    let message =
+        refused(scenario.try_apply("kubectl", json!({"replicas": 2, "image": "j"}), false));
     assert_eq!(
         message,
         "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using example.com/v1: .spec.image"
     );
-    world.apply("kubectl", json!({"replicas": 2}));
-    assert_eq!(world.spec(), json!({"replicas": 2, "image": "i"}));
-    let annotation = &world.object.as_ref().unwrap()["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
+    scenario.apply("kubectl", json!({"replicas": 2}));
+    assert_eq!(scenario.spec(), json!({"replicas": 2, "image": "i"}));
+    let annotation = &scenario.object.as_ref().unwrap()["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
     assert_eq!(
         annotation,
         &json!(format!("{}\n", body(json!({"replicas": 2}))))
     );
-    world.update("hpa", json!({"replicas": 5, "image": "i"}));
+    scenario.update("hpa", json!({"replicas": 5, "image": "i"}));
     assert!(
-        world
+        scenario
             .try_apply("kubectl", json!({"replicas": 2}), false)
             .is_err()
     );
 }
 
 #[test]
-fn s18_an_apply_that_changes_nothing_changes_nothing() {
-    let mut world = world();
-    world.apply(
+fn an_apply_that_changes_nothing_changes_nothing() {
+    let mut scenario = scenario();
+    scenario.apply(
         "m",
         json!({"replicas": 1, "containers": [{"name": "a"}], "open": {"x": {"y": 1}}}),
     );
-    let before = world.object.clone();
-    world.apply(
+    let before = scenario.object.clone();
+    scenario.apply(
         "m",
         json!({"replicas": 1, "containers": [{"name": "a"}], "open": {"x": {"y": 1}}}),
     );
-    assert_eq!(world.object, before);
+    assert_eq!(scenario.object, before);
 }
 
 #[test]
 fn unknown_parts_merge_by_deduced_types() {
-    let mut world = world();
-    world.apply("m1", json!({"open": {"a": {"b": 1}, "l": [1]}}));
-    world.apply("m2", json!({"open": {"a": {"c": 2}}}));
+    let mut scenario = scenario();
+    scenario.apply("m1", json!({"open": {"a": {"b": 1}, "l": [1]}}));
+    scenario.apply("m2", json!({"open": {"a": {"c": 2}}}));
     assert_eq!(
-        world.spec(),
+        scenario.spec(),
         json!({"open": {"a": {"b": 1, "c": 2}, "l": [1]}})
     );
     assert!(
-        world
+        scenario
             .try_apply("m2", json!({"open": {"l": [2]}}), false)
             .is_err()
     );
 }
 
 #[test]
-fn m16_managed_fields_can_be_cleared_but_not_spoilt() {
-    let mut world = world();
-    world.update("a", json!({"replicas": 1}));
-    let tracked = world.entries();
+fn managed_fields_can_be_cleared_but_not_spoilt() {
+    let mut scenario = scenario();
+    scenario.update("a", json!({"replicas": 1}));
+    let tracked = scenario.entries();
     for spoilt in [
         json!(null),
         json!([{"manager": "x"}]),
         json!("x"),
         json!([{"manager": "x", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"x": {}}}]),
     ] {
-        world.update_with("a", |object| {
+        scenario.update_with("a", |object| {
             object["metadata"]["managedFields"] = spoilt.clone();
         });
-        assert_eq!(world.entries(), tracked, "{spoilt}");
+        assert_eq!(scenario.entries(), tracked, "{spoilt}");
     }
     for cleared in [json!([]), json!([{}])] {
-        let mut world = World {
+        let mut scenario = Scenario {
             schema: schema(),
-            object: world.object.clone(),
+            object: scenario.object.clone(),
             hour: 9,
         };
-        world.update_with("a", |object| {
+        scenario.update_with("a", |object| {
             object["metadata"]["managedFields"] = cleared.clone();
         });
-        assert!(world.entries().is_empty());
-        world.update("b", json!({"replicas": 2}));
-        assert!(world.entries().is_empty());
+        assert!(scenario.entries().is_empty());
+        scenario.update("b", json!({"replicas": 2}));
+        assert!(scenario.entries().is_empty());
     }
     let ignored = FieldSet::new();
-    world.update_in("ctrl", "status", V1, &ignored, |object| {
+    scenario.update_in("ctrl", "status", V1, &ignored, |object| {
         object["metadata"]["managedFields"] = json!([]);
     });
-    assert_eq!(world.entries(), tracked);
+    assert_eq!(scenario.entries(), tracked);
 }
 
 #[test]
 fn unreadable_live_managed_fields_stop_an_apply_only() {
-    let mut world = world();
-    world.update("a", json!({"replicas": 1}));
-    world.object.as_mut().unwrap()["metadata"]["managedFields"][0]["fieldsV1"] = json!({"x": {}});
-    let error = world.try_apply("m", json!({}), false).unwrap_err();
+    let mut scenario = scenario();
+    scenario.update("a", json!({"replicas": 1}));
+    scenario.object.as_mut().unwrap()["metadata"]["managedFields"][0]["fieldsV1"] =
+        json!({"x": {}});
+    let error = scenario.try_apply("m", json!({}), false).unwrap_err();
     assert!(matches!(error, ApplyError::LiveManagedFields(_)));
-    world.update("b", json!({"replicas": 2}));
-    assert!(world.entries().is_empty());
+    scenario.update("b", json!({"replicas": 2}));
+    assert!(scenario.entries().is_empty());
 }
 
 fn any_spec() -> impl Strategy<Value = Value> {
@@ -707,34 +716,34 @@ proptest! {
     fn apply_is_idempotent(start in any_spec(), mine in any_spec(), mut again in any_spec()) {
         // An apply that owns nothing leaves no trace; the next one would start from an untracked object.
         again["image"] = json!("i");
-        let mut world = world();
-        world.update("u", start);
-        world.try_apply("m", mine, true).unwrap();
-        world.try_apply("m", again.clone(), true).unwrap();
-        let once = world.object.clone();
-        world.try_apply("m", again, false).unwrap();
-        prop_assert_eq!(&world.object, &once);
+        let mut scenario = scenario();
+        scenario.update("u", start);
+        scenario.try_apply("m", mine, true).unwrap();
+        scenario.try_apply("m", again.clone(), true).unwrap();
+        let once = scenario.object.clone();
+        scenario.try_apply("m", again, false).unwrap();
+        prop_assert_eq!(&scenario.object, &once);
     }
 
     #[test]
     fn a_forced_apply_holds_what_it_says(start in any_spec(), mine in any_spec()) {
-        let mut world = world();
-        world.update("u", start);
-        world.try_apply("m", mine.clone(), true).unwrap();
-        let merged = world.object.clone().unwrap();
-        let found = typed::compare(Type::of(&world.schema), &body(mine), &merged);
+        let mut scenario = scenario();
+        scenario.update("u", start);
+        scenario.try_apply("m", mine.clone(), true).unwrap();
+        let merged = scenario.object.clone().unwrap();
+        let found = typed::compare(Type::of(&scenario.schema), &body(mine), &merged);
         prop_assert!(found.modified.is_empty() && found.removed.paths().iter().all(|path| !path.to_string().starts_with(".spec.")), "{:?}", found);
     }
 
     #[test]
     fn disjoint_appliers_never_conflict(a in 0..9i64, b in "[a-z]", names in prop::collection::btree_set("[a-d]", 0..3)) {
-        let mut world = world();
-        world.apply("m1", json!({"replicas": a, "names": names, "containers": [{"name": "a", "image": b}]}));
-        world.apply("m2", json!({"image": b, "names": ["z"], "containers": [{"name": "a", "tag": b}, {"name": "b"}]}));
-        world.apply("m1", json!({"replicas": a + 1, "containers": [{"name": "a", "image": "z"}]}));
-        prop_assert_eq!(&world.spec()["replicas"], &json!(a + 1));
-        prop_assert_eq!(&world.spec()["containers"][0]["tag"], &json!(b));
-        world.apply("m2", json!({}));
-        prop_assert_eq!(world.spec(), json!({"replicas": a + 1, "containers": [{"name": "a", "image": "z"}]}));
+        let mut scenario = scenario();
+        scenario.apply("m1", json!({"replicas": a, "names": names, "containers": [{"name": "a", "image": b}]}));
+        scenario.apply("m2", json!({"image": b, "names": ["z"], "containers": [{"name": "a", "tag": b}, {"name": "b"}]}));
+        scenario.apply("m1", json!({"replicas": a + 1, "containers": [{"name": "a", "image": "z"}]}));
+        prop_assert_eq!(&scenario.spec()["replicas"], &json!(a + 1));
+        prop_assert_eq!(&scenario.spec()["containers"][0]["tag"], &json!(b));
+        scenario.apply("m2", json!({}));
+        prop_assert_eq!(scenario.spec(), json!({"replicas": a + 1, "containers": [{"name": "a", "image": "z"}]}));
     }
 }

@@ -35,7 +35,7 @@ fn pod() -> Schema {
 }
 
 #[test]
-fn s3_a_body_owns_its_leaves() {
+fn a_body_owns_its_leaves() {
     let body = json!({
         "apiVersion": "a/v1", "metadata": {"name": "x", "labels": {"a": "b"}, "finalizers": ["f"]},
         "spec": {
@@ -74,7 +74,7 @@ fn s3_a_body_owns_its_leaves() {
 }
 
 #[test]
-fn s11_fields_v1_reads_and_writes() {
+fn fields_v1_reads_and_writes() {
     let cases = [
         json!({}),
         json!({"f:spec": {"f:replicas": {}}}),
@@ -110,7 +110,7 @@ fn s11_fields_v1_reads_and_writes() {
 }
 
 #[test]
-fn s11_nonsense_is_refused() {
+fn nonsense_is_refused() {
     for fields in [
         json!([]),
         json!({"spec": {}}),
@@ -125,7 +125,7 @@ fn s11_nonsense_is_refused() {
 }
 
 #[test]
-fn s9_paths_print_as_the_server_prints_them() {
+fn paths_print_as_the_server_prints_them() {
     let all = set(
         json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:image": {}}}, "f:set": {"v:\"x\"": {}}, "f:list": {"i:3": {}}}}),
     );
@@ -188,7 +188,7 @@ fn any_fields() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn s11_fields_v1_round_trips(fields in any_fields()) {
+    fn fields_v1_round_trips(fields in any_fields()) {
         let parsed = set(fields);
         prop_assert_eq!(&set(parsed.to_fields_v1()), &parsed);
     }

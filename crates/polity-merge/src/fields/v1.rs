@@ -1,4 +1,4 @@
-//! FieldsV1, the form in which sets of paths are stored in `metadata.managedFields` (S11).
+//! FieldsV1, the form in which sets of paths are stored in `metadata.managedFields`.
 
 use std::sync::Arc;
 

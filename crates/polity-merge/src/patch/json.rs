@@ -1,4 +1,4 @@
-//! JSON patch (RFC 6902, P3) and merge patch (RFC 7386, P4).
+//! JSON patch (RFC 6902) and merge patch (RFC 7386).
 
 use json_patch::jsonptr::Pointer;
 use json_patch::{PatchErrorKind, PatchOperation};

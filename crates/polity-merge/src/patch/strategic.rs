@@ -1,4 +1,4 @@
-//! Strategic merge patch (P5, P6): a merge patch that knows which lists are merged, and by which key.
+//! Strategic merge patch: a merge patch that knows which lists are merged, and by which key.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 /// Why a strategic merge patch was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StrategicError {
-    /// An element of a merged list does not say which one it is.
+    /// An element of a merged list has no merge key.
     #[error("map: {element} does not contain declared merge key: {key}")]
     MissingMergeKey { element: String, key: String },
     /// The schema has no such field, so how to merge it is unknown.
@@ -130,7 +130,7 @@ fn field_of<'a>(
     }
 }
 
-/// `$retainKeys`: what is not listed goes before anything is merged.
+/// `$retainKeys`: what is not listed is removed before anything is merged.
 fn retain_keys(live: &mut Object, patch: &Object) -> Result<(), StrategicError> {
     let Some(directive) = patch.get(RETAIN_KEYS) else {
         return Ok(());
@@ -324,7 +324,7 @@ fn merge_list(
     };
     let Directed { live, patch } = apply_element_directives(live, patch, key)?;
     let mut merged = live.clone();
-    let mut places = Places::default();
+    let mut places = IndexByKey::default();
     for (place, item) in merged.iter().enumerate() {
         places.note(place, item.get(key));
     }
@@ -352,12 +352,12 @@ fn merge_list(
 
 /// Where the first element with each identity is in a list.
 #[derive(Default)]
-struct Places(HashMap<String, usize>);
+struct IndexByKey(HashMap<String, usize>);
 
-impl Places {
-    fn note(&mut self, place: usize, id: Option<&Value>) {
+impl IndexByKey {
+    fn note(&mut self, index: usize, id: Option<&Value>) {
         if let Some(id) = id {
-            self.0.entry(id.to_string()).or_insert(place);
+            self.0.entry(id.to_string()).or_insert(index);
         }
     }
 
@@ -460,7 +460,7 @@ fn in_order(
     Ok(woven)
 }
 
-/// What tells an element apart: the value of its merge key, or a scalar itself.
+/// The identity of an element: the value of its merge key, or a scalar itself.
 fn identity<'a>(element: &'a Value, key: Option<&str>) -> Result<&'a Value, StrategicError> {
     match key {
         None => Ok(element),

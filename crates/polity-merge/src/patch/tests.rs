@@ -14,7 +14,7 @@ use super::*;
 use crate::schema::{Schema, SchemaSet};
 
 #[test]
-fn p4_merge_patch_follows_the_examples_of_rfc_7386() {
+fn merge_patch_follows_the_examples_of_rfc_7386() {
     let cases = [
         (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
         (
@@ -67,7 +67,7 @@ fn p4_merge_patch_follows_the_examples_of_rfc_7386() {
 }
 
 #[test]
-fn p3_json_patch_follows_the_examples_of_rfc_6902() {
+fn json_patch_follows_the_examples_of_rfc_6902() {
     let cases = [
         (
             json!({"foo": "bar"}),
@@ -160,7 +160,7 @@ fn p3_json_patch_follows_the_examples_of_rfc_6902() {
 }
 
 #[test]
-fn p3_what_is_not_there_is_null_to_a_test() {
+fn what_is_not_there_is_null_to_a_test() {
     let document = json!({"a": {"null": null, "list": [1]}, "b~/": 1});
     for (path, passes) in [
         ("/c", true),
@@ -180,7 +180,7 @@ fn p3_what_is_not_there_is_null_to_a_test() {
 }
 
 #[test]
-fn p3_json_patches_are_refused_for_a_reason() {
+fn json_patches_are_refused_for_a_reason() {
     let refuse = |patch: Value| json_patch(&mut json!({"a": [1]}), &patch).unwrap_err();
     assert!(matches!(refuse(json!({})), JsonPatchError::Malformed(_)));
     assert!(matches!(
@@ -251,7 +251,7 @@ fn patched(live: Value, patch: Value) -> Result<Value, StrategicError> {
 }
 
 #[test]
-fn p5_lists_merge_by_key() {
+fn lists_merge_by_key() {
     let live = || json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2", "env": [{"name": "X", "value": "1"}]}]});
     let cases = [
         (
@@ -301,7 +301,7 @@ fn p5_lists_merge_by_key() {
 }
 
 #[test]
-fn p5_maps_scalars_and_other_lists() {
+fn maps_scalars_and_other_lists() {
     let cases = [
         (
             "lists without a key are replaced",
@@ -380,7 +380,7 @@ fn p5_maps_scalars_and_other_lists() {
 }
 
 #[test]
-fn p6_senseless_patches_are_refused() {
+fn senseless_patches_are_refused() {
     let live = || json!({"containers": [{"name": "a"}], "strategy": {"type": "A"}});
     let no_key = patched(live(), json!({"containers": [{"image": "x"}]})).unwrap_err();
     assert_eq!(
@@ -420,7 +420,7 @@ fn any_spec() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn p5_a_patch_applied_twice_is_applied_once(live in any_spec(), patch in any_spec()) {
+    fn a_patch_applied_twice_is_applied_once(live in any_spec(), patch in any_spec()) {
         let once = patched(live, patch.clone()).unwrap();
         let twice = patched(once.clone(), patch).unwrap();
         prop_assert_eq!(once, twice);
@@ -429,7 +429,7 @@ proptest! {
 
 /// Each of these scanned a list for each element of another.
 #[test]
-fn p5_large_lists_are_merged_by_their_keys() {
+fn large_lists_are_merged_by_their_keys() {
     let n = 100_000;
     let items = |directive: Option<&str>| -> Vec<Value> {
         let item = |number: usize| match directive {
@@ -455,7 +455,7 @@ fn p5_large_lists_are_merged_by_their_keys() {
 }
 
 #[test]
-fn p3_a_patch_that_shifts_too_much_is_refused() {
+fn a_patch_that_shifts_too_much_is_refused() {
     let mut document = json!({"list": vec![0; 50_000]});
     let patch: Vec<Value> = (0..MAX_OPERATIONS)
         .map(|_| json!({"op": "add", "path": "/list/0", "value": 1}))

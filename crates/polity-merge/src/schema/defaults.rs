@@ -1,6 +1,6 @@
-//! Defaulting (C10): missing fields get a copy of their default, nulls that may not stay go.
+//! Defaulting: missing fields get a copy of their default, nulls that may not stay go.
 
-use polity_core::{FieldError, FieldPath};
+use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};
 
 use super::{Additional, Schema, embedded, prune, validate::schema_errors, validate::validate_at};
@@ -82,12 +82,12 @@ fn replace_null(schema: &Schema, value: &mut Value) {
 
 /// Checks that every default in a custom resource's schema is a value the schema accepts and keeps.
 pub(super) fn check(schema: &Schema) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     check_node(schema, &FieldPath::root(), None, &mut errors);
-    errors
+    errors.into_vec()
 }
 
-/// Inside apiVersion, kind and metadata a default is judged as part of the object it would complete.
+/// Inside apiVersion, kind and metadata a default is validated as part of the object it would complete.
 #[derive(Clone)]
 struct InsideMetadata<'a> {
     resource: &'a Schema,
@@ -98,7 +98,7 @@ fn check_node(
     schema: &Schema,
     path: &FieldPath,
     inside: Option<&InsideMetadata<'_>>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     if let Some(default) = &schema.default {
         errors.extend(check_default(

@@ -1,4 +1,4 @@
-//! Objects inside objects (C22): an embedded resource has an apiVersion, a kind and well-formed metadata.
+//! Objects inside objects: an embedded resource has an apiVersion, a kind and well-formed metadata.
 
 use polity_core::field::MAX_ERRORS;
 use polity_core::{FieldError, FieldPath, name};
@@ -90,7 +90,7 @@ fn resource(map: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldEr
     }
 }
 
-/// Why metadata is none, in the words of the real server's decoder.
+/// Why metadata is invalid, with the messages of the real server's decoder.
 fn undecodable(metadata: &Value) -> Option<String> {
     let Value::Object(metadata) = metadata else {
         let found = json_type(metadata);

@@ -1,4 +1,4 @@
-//! The string and number formats that are checked (C11).
+//! The string and number formats that are checked.
 //!
 //! They follow the real server, odd corners included: a hostname may hold symbols, a duration may be `3 weeks`.
 
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c11_formats_accept_and_refuse() {
+    fn formats_accept_and_refuse() {
         let cases: &[(&str, &[&str], &[&str])] = &[
             (
                 "date",

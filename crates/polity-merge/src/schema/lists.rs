@@ -1,4 +1,4 @@
-//! Lists that are sets or maps hold every element once (C14).
+//! Lists that are sets or maps hold every element once.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
-//! The rules for OpenAPI keywords in a custom resource's schema: what is supported (C7), and lists and maps (C14).
+//! The rules for OpenAPI keywords in a custom resource's schema: what is supported, and lists and maps.
 
 use std::collections::BTreeSet;
 
-use polity_core::{FieldError, FieldPath};
+use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};
 
 use super::Type;
@@ -11,14 +11,14 @@ use super::parse::{flag, is_zero, list, text, texts};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
-/// Keywords whose value has the wrong JSON type; nothing else can be said about such a schema.
+/// Keywords whose value has the wrong JSON type; such a schema is not checked further.
 pub(super) fn malformed(raw: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     malformed_node(raw, &FieldPath::root(), &mut errors);
-    errors
+    errors.into_vec()
 }
 
-fn malformed_node(raw: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn malformed_node(raw: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Value::Object(map) = raw else {
         errors.push(FieldError::invalid(path, raw, "must be a schema object"));
         return;
@@ -144,7 +144,7 @@ struct Context {
 
 /// Checks the keywords of every node.
 pub(super) fn check(raw: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     if let Value::Object(map) = raw {
         if flag(map, "nullable") {
             errors.push(FieldError::forbidden(
@@ -162,15 +162,10 @@ pub(super) fn check(raw: &Value) -> Vec<FieldError> {
             &mut errors,
         );
     }
-    errors
+    errors.into_vec()
 }
 
-fn node(
-    map: &Map<String, Value>,
-    path: &FieldPath,
-    context: Context,
-    errors: &mut Vec<FieldError>,
-) {
+fn node(map: &Map<String, Value>, path: &FieldPath, context: Context, errors: &mut FieldErrors) {
     keywords(map, path, context, errors);
     let inner = Context {
         root: false,
@@ -240,10 +235,10 @@ fn keywords(
     map: &Map<String, Value>,
     path: &FieldPath,
     context: Context,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let given = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
-    let forbid = |errors: &mut Vec<FieldError>, key: &str, detail: &str| {
+    let forbid = |errors: &mut FieldErrors, key: &str, detail: &str| {
         errors.push(FieldError::forbidden(&path.child(key), detail));
     };
     let kind = text(map, "type").unwrap_or_default();
@@ -311,12 +306,12 @@ fn keywords(
 }
 
 /// `x-kubernetes-map-type`, `x-kubernetes-list-type` and the keys of map lists.
-fn lists_and_maps(map: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn lists_and_maps(map: &Map<String, Value>, path: &FieldPath, errors: &mut FieldErrors) {
     let kind = text(map, "type").unwrap_or_default();
     let at = |key: &str| path.child(key);
     let map_type = text(map, "x-kubernetes-map-type");
     let list_type = text(map, "x-kubernetes-list-type");
-    let must_be = |errors: &mut Vec<FieldError>, wanted: &str, extension: &str| {
+    let must_be = |errors: &mut FieldErrors, wanted: &str, extension: &str| {
         let detail = format!("must be {wanted} if {extension} is specified");
         errors.push(if kind.is_empty() {
             FieldError::required(&at("type"), &detail)
@@ -388,12 +383,7 @@ fn lists_and_maps(map: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<F
     }
 }
 
-fn map_list(
-    map: &Map<String, Value>,
-    keys: &[String],
-    path: &FieldPath,
-    errors: &mut Vec<FieldError>,
-) {
+fn map_list(map: &Map<String, Value>, keys: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     let keys_at = path.child("x-kubernetes-list-map-keys");
     if keys.is_empty() {
         errors.push(FieldError::required(
@@ -449,7 +439,7 @@ fn map_list(
 }
 
 /// Elements of sets and map lists are never null, and map keys always have a value.
-fn map_list_keys(map: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn map_list_keys(map: &Map<String, Value>, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(list_type @ ("set" | "map")) = text(map, "x-kubernetes-list-type") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Removes what a schema does not know (C9), and reports what was removed (F2, F5).
+//! Removes what a schema does not know, and reports what was removed.
 
 use std::fmt::Write;
 

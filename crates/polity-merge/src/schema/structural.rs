@@ -1,12 +1,12 @@
-//! The structural rules (C7): types outside the logical junctors, value checks inside them.
+//! The structural rules: types outside the logical junctors, value checks inside them.
 
-use polity_core::{FieldError, FieldPath};
+use polity_core::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value, json};
 
 use super::parse::{flag, is_zero, list, text};
 use super::pattern;
 
-/// Where a node stands; the wording of a missing type depends on it.
+/// The position of a node; the message about a missing type depends on it.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -21,13 +21,14 @@ pub(super) fn check(raw: &Value) -> Vec<FieldError> {
         rules.node(root, Level::Root, &FieldPath::root());
         rules.complete(root, Some(root), &FieldPath::root(), &FieldPath::root());
     }
-    rules.errors.sort_by_cached_key(ToString::to_string);
-    rules.errors
+    let mut errors = rules.errors.into_vec();
+    errors.sort_by_cached_key(ToString::to_string);
+    errors
 }
 
 #[derive(Default)]
 struct Rules {
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
 }
 
 impl Rules {
@@ -333,7 +334,7 @@ impl Rules {
     }
 }
 
-/// The one place where types may stand inside `anyOf`.
+/// The one position where `anyOf` may contain types.
 fn is_int_or_string_any_of(node: &Map<String, Value>) -> bool {
     node.get("anyOf")
         .is_some_and(|any_of| *any_of == json!([{"type": "integer"}, {"type": "string"}]))

@@ -1,4 +1,4 @@
-//! Validation of values (C11), with ratcheting on update (C16).
+//! Validation of values, with ratcheting on update.
 //!
 //! The checks, their order and their words follow the real server, including which branch of a failed `anyOf`
 //! is reported: the one in which most checks passed.
@@ -24,7 +24,7 @@ pub fn validate(schema: &Schema, value: &Value) -> Vec<FieldError> {
     validate_at(schema, value, &FieldPath::root())
 }
 
-/// What is wrong with a `value` that stands at `path` of its object, such as `status`.
+/// What is wrong with a `value` at `path` of its object, such as `status`.
 pub fn validate_at(schema: &Schema, value: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = schema_errors(schema, value, path);
     embedded::check(schema, value, path, &mut errors);
@@ -37,7 +37,7 @@ pub fn validate_update(schema: &Schema, new: &Value, old: &Value) -> Vec<FieldEr
     validate_update_at(schema, new, old, &FieldPath::root())
 }
 
-/// [`validate_update`] for a value that stands at `path` of its object.
+/// [`validate_update`] for a value at `path` of its object.
 pub fn validate_update_at(
     schema: &Schema,
     new: &Value,
@@ -74,7 +74,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Puts the errors where the value stands and drops repetitions.
+    /// Prefixes the errors with the path of the value and drops repetitions.
     fn finish(self, path: &FieldPath) -> Vec<FieldError> {
         let mut seen = HashSet::new();
         let mut errors: Vec<_> = self

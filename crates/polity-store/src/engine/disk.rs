@@ -66,7 +66,7 @@ pub(crate) struct Disk {
     open_database: OpenDatabase,
     /// Absent after a failure, until opening it again succeeds: redb does not go on after an error.
     database: Option<Database>,
-    /// Where the file was read last: the place to name when it turns out to be damaged.
+    /// Where the file was read last: the position to report when it turns out to be damaged.
     position: Arc<ReadPosition>,
     /// Held as long as the engine lives. redb locks its file too, but lets go of it in between.
     _lock: File,
@@ -309,8 +309,8 @@ fn private_file() -> OpenOptions {
     options
 }
 
-/// Builds an empty store beside its place and moves it there.
-fn create_database(directory: &Path, place: &Path) -> Result<(), OpenError> {
+/// Builds an empty store under another name and renames it.
+fn create_database(directory: &Path, destination: &Path) -> Result<(), OpenError> {
     let at = |error| io_open_error(error, directory);
     let unfinished = directory.join(UNFINISHED_FILE);
     let file = private_file()
@@ -332,7 +332,7 @@ fn create_database(directory: &Path, place: &Path) -> Result<(), OpenError> {
         write.commit()?;
         Ok(())
     })?;
-    std::fs::rename(&unfinished, place).map_err(at)?;
+    std::fs::rename(&unfinished, destination).map_err(at)?;
     // The name of the file must be as durable as its content.
     sync_directory(directory).map_err(at)?;
     // So should that of the directory, but its parent may be closed to us.

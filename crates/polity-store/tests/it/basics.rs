@@ -18,7 +18,7 @@ fn small_history(at_least: usize, per_bucket: usize) -> HistoryLimits {
     }
 }
 
-/// M2, EV6: each write is judged by its condition.
+/// Each write is judged by its condition.
 #[tokio::test]
 async fn a_write_is_done_only_if_its_condition_holds() {
     let absent = Key::new("b", "ns", "absent");
@@ -166,7 +166,7 @@ async fn what_is_too_large_is_refused_and_nothing_changes() {
     ));
 }
 
-/// L2, L6: a snapshot never changes, and an earlier one is exact.
+/// A snapshot never changes, and an earlier one is exact.
 #[tokio::test]
 async fn old_revisions_are_shown_as_they_were() {
     let store = open(&Options::memory());
@@ -203,7 +203,7 @@ async fn old_revisions_are_shown_as_they_were() {
     assert_eq!(store.at_bucket("b", Revision(7)).err(), Some(future));
 }
 
-/// W3, W9: history and live events join without a gap; a deletion has its own revision.
+/// History and live events join without a gap; a deletion has its own revision.
 #[tokio::test]
 async fn a_watch_hands_out_what_was_and_what_will_be() {
     let store = open(&Options::memory());
@@ -228,7 +228,7 @@ async fn a_watch_hands_out_what_was_and_what_will_be() {
     );
 }
 
-/// W3: a revision the store has not reached is waited for.
+/// A revision the store has not reached is waited for.
 #[tokio::test]
 async fn a_watch_may_begin_in_the_future() {
     let store = open(&Options::memory());
@@ -241,7 +241,7 @@ async fn a_watch_may_begin_in_the_future() {
     assert_eq!(show_event(&watch.next().await.unwrap()), "~x=3@4<2@3");
 }
 
-/// W7: a bookmark may be as new as the store when nothing is left to hand out, and never newer than
+/// A bookmark may be as new as the store when nothing is left to hand out, and never newer than
 /// that.
 #[tokio::test]
 async fn a_watch_knows_up_to_where_it_has_seen_everything() {
@@ -282,7 +282,7 @@ async fn waiting_for_a_revision_ends_when_it_is_reached_or_the_store_is_closed()
     waiter.await;
 }
 
-/// W15: watches end, later writes are refused, reads go on.
+/// Watches end, later writes are refused, reads go on.
 #[tokio::test]
 async fn closing_ends_watches_after_their_last_event() {
     let store = open(&Options::memory());
@@ -316,7 +316,7 @@ async fn dropping_the_last_handle_closes_the_store() {
     assert_eq!(watch.next().await.unwrap_err(), WatchEnd::Closed);
 }
 
-/// W14, W16: the history is bounded, and who falls out of it is told.
+/// The history is bounded, and who falls out of it is told.
 #[tokio::test]
 async fn a_watch_that_falls_out_of_the_history_ends() {
     let store = open(&Options {
@@ -351,7 +351,7 @@ async fn a_watch_that_falls_out_of_the_history_ends() {
     );
 }
 
-/// W16: by age and by size too, but never below the number that always stays.
+/// By age and by size too, but never below the number that always stays.
 #[tokio::test]
 async fn old_and_large_events_leave_the_history() {
     let time = FakeClock::default();
@@ -392,7 +392,7 @@ async fn old_and_large_events_leave_the_history() {
     );
 }
 
-/// L9: what was compacted on request is gone for new readers of every bucket.
+/// What was compacted on request is gone for new readers of every bucket.
 #[tokio::test]
 async fn compaction_on_request_forgets_the_past() {
     let directory = tempfile::tempdir().unwrap();
@@ -421,7 +421,7 @@ async fn compaction_on_request_forgets_the_past() {
     assert_eq!(set(&store, "b", "x", "5").await, Revision(5));
 }
 
-/// M2, W15: objects, revisions and history are the same after a restart.
+/// Objects, revisions and history are the same after a restart.
 #[tokio::test]
 async fn a_restart_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();

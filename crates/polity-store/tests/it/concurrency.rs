@@ -34,7 +34,7 @@ async fn count_up(store: TestStore, key: Key, times: usize) {
     }
 }
 
-/// EV6: of writers with the same expectation exactly one succeeds, so no step of a counter is lost.
+/// Of writers with the same expectation exactly one succeeds, so no step of a counter is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_update_is_lost() {
     let store = open(&Options::memory());
@@ -48,7 +48,7 @@ async fn no_update_is_lost() {
     assert_eq!(show(&store.current(), "counters"), ["ns/one=1000@1001"]);
 }
 
-/// M2, W3, W17: all watchers see every write once and in the same order, from wherever they start.
+/// All watchers see every write once and in the same order, from wherever they start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_watcher_sees_every_write_once_and_in_order() {
     const WRITES: usize = 2500;
@@ -113,7 +113,7 @@ async fn every_watcher_sees_every_write_once_and_in_order() {
     store.close().await;
 }
 
-/// W14: who does not read is cut off; nobody else notices.
+/// Who does not read is cut off; nobody else notices.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_watcher_holds_up_nobody() {
     let history = HistoryLimits {

@@ -282,7 +282,6 @@ async fn run(steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// M2, L2, W3, W9, W15, W16.
     #[test]
     fn the_store_does_what_the_model_does(steps in prop::collection::vec(step(), 1..50)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

@@ -57,13 +57,13 @@ impl Pool {
     }
 }
 
-/// Why there is no answer, in the words of Go.
+/// Why there is no response, with the messages of Go.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    /// Nobody takes connections there.
+    /// The connection was refused.
     #[error("{0}")]
     NotReached(String),
-    /// Somebody does, and may have seen the request.
+    /// The connection was made, so the endpoint may have received the request.
     #[error("{0}")]
     Failed(String),
 }
@@ -109,10 +109,10 @@ fn error_text(error: &(dyn Error + 'static)) -> String {
     last
 }
 
-/// Why there is no connection, in the words of Go.
+/// Why there is no connection, with the messages of Go.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
-    /// Nobody is there, or they went away before they said who they are.
+    /// The connection was refused, or closed before the TLS handshake ended.
     #[error("{0}")]
     NotReached(String),
     #[error("{0}")]
@@ -194,7 +194,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, ConnectError> {
     Err(ConnectError::NotReached(failure))
 }
 
-/// A connection that tells the pool whether it speaks HTTP/2.
+/// A connection that reports to the pool whether it uses HTTP/2.
 struct TlsConnection(TokioIo<TlsStream<TcpStream>>);
 
 impl Connection for TlsConnection {

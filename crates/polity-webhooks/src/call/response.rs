@@ -1,9 +1,9 @@
-//! What is said about an answer that is no success.
+//! The message for an unsuccessful response.
 
 use http::StatusCode;
 use serde_json::Value;
 
-/// The text for an error answer, in client-go's words. A Status in the body speaks for itself.
+/// The message for an error response, as client-go writes it. A Status in the body is used as it is.
 pub(super) fn refusal_text(status: StatusCode, content_type: &str, body: &[u8]) -> String {
     if let Some(message) = status_message(body) {
         return message;
@@ -65,7 +65,7 @@ mod tests {
 
     /// Each was read off a 1.37 server.
     #[test]
-    fn ad10_error_answers_read_as_client_go_reads_them() {
+    fn error_answers_read_as_client_go_reads_them() {
         let json = "application/json";
         let status =
             br#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"custom msg"}"#;

@@ -66,7 +66,7 @@ fn roots_of(bundle: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Read once; a machine without the file trusts nobody.
+/// Read once; a machine without the file trusts no authority.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let load = || {
@@ -198,7 +198,7 @@ impl ServerCertVerifier for NobodyTrusted {
     }
 }
 
-/// A TLS failure in the words of Go, as far as people know these by heart.
+/// A TLS failure with the message of Go, for the usual ones.
 pub(super) fn text(error: &std::io::Error, server_name: &str) -> String {
     let Some(tls) = error
         .get_ref()

@@ -1,9 +1,9 @@
-//! AD8 to AD12: what a webhook is sent, how it is reached, and what becomes of its answers.
+//! What a webhook is sent, how it is reached, and what becomes of its answers.
 
 use super::*;
 
 #[tokio::test]
-async fn ad9_a_review_holds_what_a_real_one_holds() {
+async fn a_review_holds_what_a_real_one_holds() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let cluster = Cluster::new();
     let mut given = Given::create();
@@ -47,9 +47,9 @@ async fn ad9_a_review_holds_what_a_real_one_holds() {
 }
 
 #[tokio::test]
-async fn ad9_v1beta1_is_spoken_where_it_is_asked_for_first() {
+async fn v1beta1_is_spoken_where_it_is_asked_for_first() {
     let answer = json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "response": {"allowed": true}});
-    let hooks = Hooks::start(move |_, _| Answer::json(&answer)).await;
+    let hooks = Hooks::start(move |_, _| CannedResponse::json(&answer)).await;
     let mut webhook = hooks.webhook("h.x.y", "/");
     webhook["admissionReviewVersions"] = json!(["v2", "v1beta1", "v1"]);
     Given::create()
@@ -73,21 +73,21 @@ async fn ad9_v1beta1_is_spoken_where_it_is_asked_for_first() {
 
 /// What a 1.37 server says to each of these answers, as far as it is not Go's own JSON parser speaking.
 #[tokio::test]
-async fn ad10_ad11_improper_answers_are_call_failures() {
+async fn improper_answers_are_call_failures() {
     let hooks = Hooks::start(|request, uid| {
         let response = |response: Value| {
-            Answer::json(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+            CannedResponse::json(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
         };
         match request {
-            "/500" => Answer { status: 500, content_type: "text/plain", body: b"boom".to_vec(), ..Answer::default() },
-            "/404" => Answer { status: 404, ..Answer::default() },
-            "/garbage" => Answer { body: b"hello".to_vec(), ..Answer::default() },
-            "/empty" => Answer::default(),
-            "/list" => Answer::json(&json!([])),
-            "/object" => Answer::json(&json!({})),
-            "/pod" => Answer::json(&json!({"apiVersion": "v1", "kind": "Pod"})),
-            "/beta" => Answer::json(&json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"})),
-            "/nokind" => Answer::json(&json!({"response": {"uid": uid, "allowed": true}})),
+            "/500" => CannedResponse { status: 500, content_type: "text/plain", body: b"boom".to_vec(), ..CannedResponse::default() },
+            "/404" => CannedResponse { status: 404, ..CannedResponse::default() },
+            "/garbage" => CannedResponse { body: b"hello".to_vec(), ..CannedResponse::default() },
+            "/empty" => CannedResponse::default(),
+            "/list" => CannedResponse::json(&json!([])),
+            "/object" => CannedResponse::json(&json!({})),
+            "/pod" => CannedResponse::json(&json!({"apiVersion": "v1", "kind": "Pod"})),
+            "/beta" => CannedResponse::json(&json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"})),
+            "/nokind" => CannedResponse::json(&json!({"response": {"uid": uid, "allowed": true}})),
             "/uid" => response(json!({"uid": "x", "allowed": true})),
             "/yes" => response(json!({"uid": uid, "allowed": "yes"})),
             "/patch" => response(json!({"uid": uid, "allowed": true, "patch": "W10="})),
@@ -95,9 +95,9 @@ async fn ad10_ad11_improper_answers_are_call_failures() {
             "/base64" => response(json!({"uid": uid, "allowed": true, "patch": "!!!", "patchType": "JSONPatch"})),
             "/nopatch" => response(json!({"uid": uid, "allowed": true, "patch": "bm9wZQ==", "patchType": "JSONPatch"})),
             "/merge" => response(json!({"uid": uid, "allowed": true, "patch": "W3sib3AiOiJhZGQiLCJwYXRoIjoiL2EiLCJ2YWx1ZSI6MX1d", "patchType": "Merge"})),
-            "/huge" => Answer { body: vec![b' '; 20 << 20], ..Answer::default() },
-            "/drop" => Answer { drop_connection: true, ..Answer::default() },
-            _ => Answer { cut_short: true, body: b"{}".to_vec(), ..Answer::default() },
+            "/huge" => CannedResponse { body: vec![b' '; 20 << 20], ..CannedResponse::default() },
+            "/drop" => CannedResponse { drop_connection: true, ..CannedResponse::default() },
+            _ => CannedResponse { cut_short: true, body: b"{}".to_vec(), ..CannedResponse::default() },
         }
     })
     .await;
@@ -223,7 +223,7 @@ async fn ad10_ad11_improper_answers_are_call_failures() {
 }
 
 #[tokio::test]
-async fn ad11_webhooks_that_cannot_be_reached_are_call_failures() {
+async fn webhooks_that_cannot_be_reached_are_call_failures() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let cluster = Cluster::new();
     let port = hooks.address().port();
@@ -256,7 +256,7 @@ async fn ad11_webhooks_that_cannot_be_reached_are_call_failures() {
 }
 
 #[tokio::test]
-async fn ad8_services_are_called_at_their_endpoints_by_their_own_name() {
+async fn services_are_called_at_their_endpoints_by_their_own_name() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let mut cluster = Cluster::new();
     cluster
@@ -290,7 +290,7 @@ async fn ad8_services_are_called_at_their_endpoints_by_their_own_name() {
 }
 
 #[tokio::test]
-async fn ad8_an_endpoint_that_takes_no_connections_is_passed_over() {
+async fn an_endpoint_that_takes_no_connections_is_passed_over() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let dead = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -314,7 +314,7 @@ async fn ad8_an_endpoint_that_takes_no_connections_is_passed_over() {
 }
 
 #[tokio::test]
-async fn ad8_a_certificate_in_the_bundle_itself_is_trusted() {
+async fn a_certificate_in_the_bundle_itself_is_trusted() {
     let hooks = Hooks::start_self_signed(|_, _| allow()).await;
     Given::create()
         .validate(
@@ -327,16 +327,16 @@ async fn ad8_a_certificate_in_the_bundle_itself_is_trusted() {
 }
 
 #[tokio::test]
-async fn ad8_one_deadline_covers_the_whole_call() {
+async fn one_deadline_covers_the_whole_call() {
     let hooks = Hooks::start(|path, _| match path {
-        "/hang" => Answer {
+        "/hang" => CannedResponse {
             delay: Duration::from_mins(10),
-            ..Answer::default()
+            ..CannedResponse::default()
         },
-        _ => Answer {
+        _ => CannedResponse {
             status: 503,
             retry_after: Some(1),
-            ..Answer::default()
+            ..CannedResponse::default()
         },
     })
     .await;
@@ -366,19 +366,19 @@ async fn ad8_one_deadline_covers_the_whole_call() {
 }
 
 #[tokio::test]
-async fn ad8a_a_busy_webhook_is_asked_again_with_the_same_uid() {
+async fn a_busy_webhook_is_asked_again_with_the_same_uid() {
     let attempts = std::sync::atomic::AtomicUsize::new(0);
     let hooks = Hooks::start(move |_, _| {
         match attempts.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-            0 => Answer {
+            0 => CannedResponse {
                 status: 429,
                 retry_after: Some(0),
-                ..Answer::default()
+                ..CannedResponse::default()
             },
-            1 => Answer {
+            1 => CannedResponse {
                 status: 500,
                 retry_after: Some(0),
-                ..Answer::default()
+                ..CannedResponse::default()
             },
             _ => allow(),
         }
@@ -401,7 +401,7 @@ async fn ad8a_a_busy_webhook_is_asked_again_with_the_same_uid() {
 }
 
 #[tokio::test]
-async fn ad12_refusals_carry_the_webhooks_status() {
+async fn refusals_carry_the_webhooks_status() {
     let hooks = Hooks::start(|path, _| match path {
         "/bare" => deny(&json!(null)),
         "/full" => deny(&json!({"message": "no way", "code": 418, "reason": "Teapot", "details": {"name": "n", "uid": null, "causes": [{"reason": null, "message": "c"}]}})),

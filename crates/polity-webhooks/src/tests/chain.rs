@@ -1,9 +1,9 @@
-//! AD3, AD7 and AD13 to AD19: what webhooks do to a request, alone and together.
+//! What webhooks do to a request, alone and together.
 
 use super::*;
 
 #[tokio::test]
-async fn ad13_patches_are_applied_read_and_passed_on() {
+async fn patches_are_applied_read_and_passed_on() {
     let hooks = Hooks::start(|path, _| match path {
         "/label" => patch(&json!([{"op": "add", "path": "/metadata/labels/x", "value": "1"}])),
         "/replace" => patch(&json!([{"op": "replace", "path": "/metadata/annotations", "value": {"a": "b"}}])),
@@ -33,7 +33,7 @@ async fn ad13_patches_are_applied_read_and_passed_on() {
     assert_eq!(
         mutated.object,
         Some(expected),
-        "AD17: bad managedFields are ignored"
+        "bad managedFields are ignored"
     );
     let second = &hooks.seen()[1].body["request"]["object"];
     assert_eq!(
@@ -70,7 +70,7 @@ async fn ad13_patches_are_applied_read_and_passed_on() {
         .await;
     let why =
         "the namespace of the provided object does not match the namespace sent on the request";
-    assert_eq!(message(result), (400, why.to_owned()), "AD17");
+    assert_eq!(message(result), (400, why.to_owned()));
 
     let mut delete = Given::create();
     delete.operation = Operation::Delete;
@@ -89,7 +89,7 @@ async fn ad13_patches_are_applied_read_and_passed_on() {
 }
 
 #[tokio::test]
-async fn ad3_ad14_mutating_webhooks_run_in_order_and_again_if_needed() {
+async fn mutating_webhooks_run_in_order_and_again_if_needed() {
     // `set-x` changes the object whenever it is asked, until its mark is there.
     let hooks = Hooks::start(|path, _| match path {
         "/mark" => patch(&json!([{"op": "add", "path": "/metadata/labels/mark", "value": "1"}])),
@@ -154,10 +154,10 @@ async fn ad3_ad14_mutating_webhooks_run_in_order_and_again_if_needed() {
 }
 
 #[tokio::test]
-async fn ad3_validating_webhooks_run_in_parallel_and_all_finish() {
+async fn validating_webhooks_run_in_parallel_and_all_finish() {
     // Each answer waits until all calls have arrived, so calls one after the other would never end.
     let everyone_here = Arc::new(tokio::sync::Barrier::new(4));
-    let hooks = Hooks::start(move |path, _| Answer {
+    let hooks = Hooks::start(move |path, _| CannedResponse {
         barrier: Some(Arc::clone(&everyone_here)),
         ..if path == "/no" {
             deny(&json!({"message": "refused"}))
@@ -185,7 +185,7 @@ async fn ad3_validating_webhooks_run_in_parallel_and_all_finish() {
 }
 
 #[tokio::test]
-async fn ad15_dry_runs_are_shown_only_to_webhooks_without_side_effects() {
+async fn dry_runs_are_shown_only_to_webhooks_without_side_effects() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let mut given = Given::create();
     given.dry_run = true;
@@ -215,7 +215,7 @@ async fn ad15_dry_runs_are_shown_only_to_webhooks_without_side_effects() {
 }
 
 #[tokio::test]
-async fn ad16_warnings_and_annotations_are_collected_even_from_refusals() {
+async fn warnings_and_annotations_are_collected_even_from_refusals() {
     let hooks = Hooks::start(|path, _| match path {
         "/a" => allow().with_warning("first").with_annotation("k", "v"),
         _ => deny(&json!(null)).with_warning("second"),
@@ -237,7 +237,7 @@ async fn ad16_warnings_and_annotations_are_collected_even_from_refusals() {
 }
 
 #[tokio::test]
-async fn ad19_a_new_index_takes_over_what_did_not_change() {
+async fn a_new_index_takes_over_what_did_not_change() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let kept = configuration("Validating", "kept", &[hooks.webhook("h.x.y", "/kept")]);
     let mut changed = configuration(
@@ -267,7 +267,7 @@ async fn ad19_a_new_index_takes_over_what_did_not_change() {
 }
 
 #[test]
-fn ad7_match_conditions_are_checked_when_written() {
+fn match_conditions_are_checked_when_written() {
     let conditions = json!([
         {"name": "a", "expression": "1"},
         {"name": "a", "expression": "foo == 1"},

@@ -1,4 +1,4 @@
-//! An HTTPS server on the loopback that answers as it is told.
+//! An HTTPS server on the loopback with configured responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// What to answer.
 #[derive(Clone)]
-pub(super) struct Answer {
+pub(super) struct CannedResponse {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
@@ -38,7 +38,7 @@ pub(super) struct Answer {
     pub(super) cut_short: bool,
 }
 
-impl Default for Answer {
+impl Default for CannedResponse {
     fn default() -> Self {
         Self {
             status: 200,
@@ -53,7 +53,7 @@ impl Default for Answer {
     }
 }
 
-impl Answer {
+impl CannedResponse {
     pub(super) fn json(body: &Value) -> Self {
         Self {
             body: body.to_string().into_bytes(),
@@ -84,17 +84,17 @@ impl Answer {
     }
 }
 
-pub(super) fn allow() -> Answer {
-    Answer::review(&json!({"uid": "$uid", "allowed": true}))
+pub(super) fn allow() -> CannedResponse {
+    CannedResponse::review(&json!({"uid": "$uid", "allowed": true}))
 }
 
-pub(super) fn deny(status: &Value) -> Answer {
-    Answer::review(&json!({"uid": "$uid", "allowed": false, "status": status}))
+pub(super) fn deny(status: &Value) -> CannedResponse {
+    CannedResponse::review(&json!({"uid": "$uid", "allowed": false, "status": status}))
 }
 
-pub(super) fn patch(operations: &Value) -> Answer {
+pub(super) fn patch(operations: &Value) -> CannedResponse {
     let patch = BASE64_STANDARD.encode(operations.to_string());
-    Answer::review(
+    CannedResponse::review(
         &json!({"uid": "$uid", "allowed": true, "patch": patch, "patchType": "JSONPatch"}),
     )
 }
@@ -109,7 +109,7 @@ pub(super) struct Seen {
     pub(super) connection: SocketAddr,
 }
 
-type Script = dyn Fn(&str, &str) -> Answer + Send + Sync;
+type Script = dyn Fn(&str, &str) -> CannedResponse + Send + Sync;
 
 /// The server; it ends with the test's runtime.
 pub(super) struct Hooks {
@@ -121,7 +121,7 @@ pub(super) struct Hooks {
 impl Hooks {
     /// Starts a server for `127.0.0.1`, `localhost` and `svc.hooks.svc`. The script gets the path and the uid.
     pub(super) async fn start(
-        script: impl Fn(&str, &str) -> Answer + Send + Sync + 'static,
+        script: impl Fn(&str, &str) -> CannedResponse + Send + Sync + 'static,
     ) -> Self {
         let day = Duration::from_hours(24);
         let now = now();
@@ -144,7 +144,7 @@ impl Hooks {
 
     /// Starts a server whose certificate is its own authority.
     pub(super) async fn start_self_signed(
-        script: impl Fn(&str, &str) -> Answer + Send + Sync + 'static,
+        script: impl Fn(&str, &str) -> CannedResponse + Send + Sync + 'static,
     ) -> Self {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();

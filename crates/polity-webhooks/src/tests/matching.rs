@@ -1,4 +1,4 @@
-//! AD4, AD5: tables of what a webhook is called for.
+//! Tables of what a webhook is called for.
 
 use super::*;
 use crate::matching::matched;
@@ -32,7 +32,7 @@ fn rule(resources: &[&str]) -> Value {
 }
 
 #[test]
-fn ad5_resources_and_subresources() {
+fn resources_and_subresources() {
     let cases: [(&[&str], bool, bool); 8] = [
         (&["deployments"], true, false),
         (&["deployments/status"], false, true),
@@ -60,7 +60,7 @@ fn ad5_resources_and_subresources() {
 }
 
 #[test]
-fn ad5_operations_groups_versions_and_scope() {
+fn operations_groups_versions_and_scope() {
     let rule = |field: &str, value: Value| {
         let mut rule = json!({"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["*"]});
         rule[field] = value;
@@ -97,7 +97,7 @@ fn ad5_operations_groups_versions_and_scope() {
 }
 
 #[test]
-fn ad5_other_versions_match_unless_exact() {
+fn other_versions_match_unless_exact() {
     let rules = json!([
         {"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v2"], "resources": ["deployments"]},
         {"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1beta1"], "resources": ["deployments"]},
@@ -123,7 +123,7 @@ fn ad5_other_versions_match_unless_exact() {
 }
 
 #[test]
-fn ad5_namespace_selectors() {
+fn namespace_selectors() {
     let selector = |labels: Value| json!({"namespaceSelector": {"matchLabels": labels}});
     let mut given = Given::create();
     assert_eq!(outcome(&given, selector(json!({"env": "prod"}))), "v1");
@@ -172,7 +172,7 @@ fn ad5_namespace_selectors() {
 }
 
 #[test]
-fn ad5_object_selectors_look_at_both_objects() {
+fn object_selectors_look_at_both_objects() {
     let selector = |selector: Value| json!({"objectSelector": selector});
     let mut given = Given::create();
     assert_eq!(
@@ -209,7 +209,7 @@ fn ad5_object_selectors_look_at_both_objects() {
 }
 
 #[tokio::test]
-async fn ad5_match_conditions() {
+async fn match_conditions() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let cluster = Cluster::new();
     let cases = [
@@ -273,7 +273,7 @@ async fn ad5_match_conditions() {
 }
 
 #[tokio::test]
-async fn ad5_a_webhook_sees_and_patches_the_version_it_asked_for() {
+async fn a_webhook_sees_and_patches_the_version_it_asked_for() {
     let hooks =
         Hooks::start(|_, _| patch(&json!([{"op": "add", "path": "/spec/x", "value": 1}]))).await;
     let mut webhook = hooks.webhook("h.x.y", "/");
@@ -295,7 +295,7 @@ async fn ad5_a_webhook_sees_and_patches_the_version_it_asked_for() {
 }
 
 #[tokio::test]
-async fn ad4_some_kinds_are_never_shown() {
+async fn some_kinds_are_never_shown() {
     let hooks = Hooks::start(|_, _| deny(&json!(null))).await;
     let mut webhook = hooks.webhook("h.x.y", "/");
     webhook["rules"] = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]);

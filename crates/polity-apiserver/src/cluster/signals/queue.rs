@@ -1,4 +1,4 @@
-//! A queue of names to look at: each at most once, however often it was said.
+//! A work queue that contains each name at most once, however often it is pushed.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

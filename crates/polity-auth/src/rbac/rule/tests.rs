@@ -24,7 +24,7 @@ fn get<'a>(group: &'a str, path: &'a str, name: &'a str) -> Attributes<'a> {
 }
 
 #[test]
-fn au7_a_rule_matches_verb_group_resource_and_name() {
+fn a_rule_matches_verb_group_resource_and_name() {
     let on = |group: &str, resource: &str| json!({"verbs": ["get"], "apiGroups": [group], "resources": [resource]});
     let named =
         json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]});
@@ -70,7 +70,7 @@ fn au7_a_rule_matches_verb_group_resource_and_name() {
 }
 
 #[test]
-fn au7_paths_match_exactly_by_star_or_by_prefix() {
+fn paths_match_exactly_by_star_or_by_prefix() {
     for (url, path, expected) in [
         ("/healthz", "/healthz", true),
         ("/healthz", "/healthz/etcd", false),
@@ -92,7 +92,7 @@ fn au7_paths_match_exactly_by_star_or_by_prefix() {
 }
 
 #[test]
-fn au7_what_is_missing_is_joined_and_sorted() {
+fn what_is_missing_is_joined_and_sorted() {
     let owned = [Rule::on_resources(&["get"], &[""], &["pods"])];
     let needed = [
         Rule::on_resources(&["get", "list", "watch"], &[""], &["pods", "secrets"]),
@@ -110,7 +110,7 @@ fn au7_what_is_missing_is_joined_and_sorted() {
 }
 
 #[test]
-fn au7_names_narrow_and_subresource_wildcards_widen() {
+fn names_narrow_and_subresource_wildcards_widen() {
     let named = rule(
         json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}),
     );

@@ -1,4 +1,4 @@
-//! Ratcheting (C16): matching up a new value with the stored one.
+//! Ratcheting: matching up a new value with the stored one.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -49,7 +49,7 @@ impl<'a> MapList<'a> {
     }
 }
 
-/// What tells an element apart; `None` if a key is missing or not a scalar.
+/// The identity of an element; `None` if a key is missing or not a scalar.
 fn key_of(schema: &Schema, element: &Value) -> Option<String> {
     let mut key = String::new();
     for name in &schema.list_keys {
