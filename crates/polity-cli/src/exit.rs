@@ -93,7 +93,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         if let Some(name) = cause.downcast_ref::<NameError>() {
             return Some(name_hint(name));
         }
-        if let Some(ReportReadError::NotServed) = cause.downcast_ref() {
+        if let Some(ReportReadError::NotServed) = cause.downcast_ref::<ReportReadError>() {
             let hint = "install Polity there, or read files: polity report view -m DIR";
             return Some(hint.to_owned());
         }
