@@ -66,6 +66,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Also the objects that workloads own.
+    #[must_use]
     pub fn with_owned(self, owned: bool) -> Self {
         Self { owned, ..self }
     }
