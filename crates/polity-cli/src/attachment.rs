@@ -4,17 +4,14 @@
 //! All of them fill one [`polity_attach::Graph`] from files or from a cluster, ask it, and print the answer. An answer
 //! that does not cover all families of policies says so, and the command ends with [`Exit::Incomplete`].
 
-mod admission;
 pub mod affects;
 pub mod analyze;
 pub mod describe;
 pub mod effective;
 pub mod explain;
-mod families;
 pub mod get;
 pub mod graph;
 pub mod impact;
-mod names;
 mod source;
 mod text;
 

@@ -1,7 +1,7 @@
-//! `polity dryrun`: a configuration policy held against files, or against a cluster, before anything runs.
+//! `polity dryrun`: evaluates a configuration policy against files or a cluster.
 //!
-//! Output and exit codes are those that users of policies know (governance reference, section 13); everything is
-//! evaluated as inform, so nothing is ever written.
+//! Output and exit codes are those of the dry run that users of these policies know
+//! (docs/spec/governance.md#13). Everything is evaluated as inform, so nothing is ever written.
 
 mod desired_status;
 mod generate;

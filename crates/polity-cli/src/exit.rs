@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use kube::runtime::watcher;
 use polity_runtime::client::{ConnectError, Failure, describe, describe_status};
+use polity_source::attachment::NameError;
 use polity_source::cluster::FillError;
 use polity_source::manifests::LoadError;
+use polity_source::reports::ReportReadError;
 
 /// What a shell makes of a program that a closed pipe ended.
 const UNREAD: u8 = 141;
@@ -88,11 +90,33 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         if let Some(fill) = cause.downcast_ref::<FillError>() {
             return fill.hint().map(str::to_owned);
         }
+        if let Some(name) = cause.downcast_ref::<NameError>() {
+            return Some(name_hint(name));
+        }
+        if let Some(ReportReadError::NotServed) = cause.downcast_ref::<ReportReadError>() {
+            let hint = "install Polity there, or read files: polity report view -m DIR";
+            return Some(hint.to_owned());
+        }
         match Cause::of(cause) {
             Cause::Failure(failure) => failure.hint.map(str::to_owned),
             Cause::Wrapper | Cause::Other => None,
         }
     })
+}
+
+/// How to name an object or a kind so that it is found.
+fn name_hint(error: &NameError) -> String {
+    match error {
+        NameError::UnknownKind { similar, .. } if similar.is_empty() => {
+            "no object and no CRD is of such a kind".to_owned()
+        }
+        NameError::UnknownKind { similar, .. } => format!("did you mean {}?", similar.join(", ")),
+        NameError::AmbiguousKind { .. } => "name the group too: KIND.group/NAME".to_owned(),
+        NameError::NoName(_) => "write KIND/NAME".to_owned(),
+        NameError::NotFound(_) => {
+            "name another namespace with -n, or another source with -m".to_owned()
+        }
+    }
 }
 
 /// One error in a chain.

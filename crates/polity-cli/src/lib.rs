@@ -1,5 +1,5 @@
-//! The commands that are not processes, and their shared parts: output forms, exit codes, errors, the client of a
-//! cluster, and the instance that runs on this machine.
+//! The commands that are not services, and their common parts: output formats, exit codes, errors, the client of a
+//! cluster, and the instance that runs on this machine. What the commands read comes from `polity-source`.
 
 pub mod attachment;
 mod connect;

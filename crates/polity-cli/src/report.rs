@@ -1,9 +1,8 @@
 //! `polity report`: what policies say about the objects of a cluster, or of files.
 
 mod csv;
-mod gather;
+mod filter;
 mod html;
-mod rows;
 mod sarif;
 mod table;
 mod view;

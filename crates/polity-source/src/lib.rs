@@ -3,6 +3,7 @@
 //! Commands and services use the same loaders. Nothing here prints, exits, or knows about command lines: problems with
 //! single documents are data, and each operation that can fail has an error type of its own.
 
+pub mod attachment;
 pub mod cluster;
 pub mod cluster_expressions;
 pub mod fleet;
@@ -10,6 +11,7 @@ pub mod governance;
 mod keys;
 pub mod lower;
 pub mod manifests;
+pub mod reports;
 pub mod schemas;
 
 pub use cluster_expressions::CelPredicates;

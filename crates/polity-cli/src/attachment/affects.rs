@@ -4,12 +4,12 @@ use anyhow::bail;
 use polity_attach::{Affected, Affects, Effectiveness};
 use serde::Serialize;
 
-use super::families::Family;
-use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::row;
 use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, columns};
+use polity_source::attachment::Family;
+use polity_source::attachment::Names;
 
 /// Show how many and which objects an attached policy acts on
 #[derive(Debug, clap::Args)]

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use polity_attach::{Finding, Graph, ObjectRef, Severity, put_in_namespace};
+use polity_attach::{Finding, Graph, ObjectRef, Severity};
 use serde::Serialize;
 
-use super::families::only_attached;
+use super::source::only_attached;
 use super::source::{SourceArgs, Wanted};
 use crate::exit::Exit;
 use crate::manifests::load_with_warnings;
 use crate::output::{OutputArgs, Paint};
+use polity_source::attachment::objects_of;
 
 /// Find attached policies that do not act, and references that lead nowhere
 #[derive(Debug, clap::Args)]
@@ -60,13 +61,7 @@ impl AnalyzeArgs {
             }
         } else {
             let manifests = load_with_warnings(&files)?;
-            let mut applied: Vec<serde_json::Value> = manifests
-                .documents
-                .into_iter()
-                .map(|document| document.object)
-                .collect();
-            put_in_namespace(&mut applied, &source.namespace);
-            compare(&loaded.objects, applied)
+            compare(&loaded.objects, objects_of(manifests, &source.namespace))
         };
         let with_files = !files.is_empty();
         output.print(&analysis, |analysis| {

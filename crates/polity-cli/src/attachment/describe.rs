@@ -6,11 +6,11 @@ use std::io::Write as _;
 use jiff::Timestamp;
 use polity_attach::{Graph, ObjectRef, Resultant};
 
-use super::families::only_attached;
-use super::names::Names;
+use super::source::only_attached;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::age_of;
 use crate::exit::Exit;
+use polity_source::attachment::Names;
 
 /// The most rows of a list.
 const ROWS: usize = 10;

@@ -3,12 +3,12 @@
 use anyhow::bail;
 use polity_attach::Resultant;
 
-use super::families::only_attached;
-use super::names::Names;
+use super::source::only_attached;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::{row, short};
 use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, Paint, columns};
+use polity_source::attachment::Names;
 
 /// Show the settings that attached policies give an object, and their sources
 #[derive(Debug, clap::Args)]

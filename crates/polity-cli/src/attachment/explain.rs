@@ -7,16 +7,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use polity_attach::{Explanation, Graph, ObjectRef, Severity, put_in_namespace};
+use polity_attach::{Explanation, Graph, ObjectRef, Severity};
 
-use super::admission::{self, Subject};
-use super::families::{Family, Missing};
 use super::impact::keep_identity;
-use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use crate::exit::{Exit, Hinted};
 use crate::manifests::load_with_warnings;
 use crate::output::Paint;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use polity_source::attachment::Names;
+use polity_source::attachment::admission::{self, Subject};
+use polity_source::attachment::{Family, Missing, objects_of};
 pub(super) use table::{Columns, table};
 
 /// Explain which policies act on an object, why, and to what effect
@@ -58,7 +59,7 @@ pub struct ExplainArgs {
         long,
         value_name = "FAMILY",
         value_delimiter = ',',
-        value_enum,
+        value_parser = families(),
         default_values = ["admission", "configuration", "attachment"]
     )]
     family: Vec<Family>,
@@ -195,6 +196,23 @@ impl ExplainArgs {
     }
 }
 
+/// The values of `--family`.
+fn families() -> impl TypedValueParser<Value = Family> {
+    let value = |family: Family| {
+        PossibleValue::new(family.as_str()).help(match family {
+            Family::Admission => "Policies that decide at admission",
+            Family::Configuration => "Policies that keep objects as they declare them",
+            Family::Attachment => "Policies that are attached to objects by targetRef",
+        })
+    };
+    PossibleValuesParser::new(Family::ALL.map(value)).map(|text| {
+        let mut families = Family::ALL.into_iter();
+        families
+            .find(|family| family.as_str() == text)
+            .unwrap_or(Family::Attachment)
+    })
+}
+
 /// Applies the objects of a file in memory; answers with each of them, and whether it was there before.
 fn apply(
     graph: &mut Graph,
@@ -202,9 +220,7 @@ fn apply(
     namespace: &str,
 ) -> anyhow::Result<Vec<(ObjectRef, bool)>> {
     let manifests = load_with_warnings(&[file])?;
-    let documents = manifests.documents.into_iter();
-    let mut objects: Vec<serde_json::Value> = documents.map(|document| document.object).collect();
-    put_in_namespace(&mut objects, namespace);
+    let mut objects = objects_of(manifests, namespace);
     let mut incoming = Vec::new();
     for object in &mut objects {
         if let Some(reference) = ObjectRef::of(object) {

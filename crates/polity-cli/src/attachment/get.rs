@@ -6,12 +6,12 @@ use polity_attach::{Class, GATEWAY_GROUP, Graph, ObjectRef, ROUTES};
 use polity_core::selector::LabelSelector;
 use serde_json::Value;
 
-use super::families::Family;
-use super::names::Names;
 use super::source::{SourceArgs, Wanted, ending};
 use super::text::{age_of, condition, row};
 use crate::exit::{Exit, Hinted};
 use crate::output::columns;
+use polity_source::attachment::Family;
+use polity_source::attachment::Names;
 
 /// List policies, policy kinds, Gateways, routes, Services and Namespaces
 #[derive(Debug, clap::Args)]

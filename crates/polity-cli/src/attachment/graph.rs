@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 
-use super::families::only_attached;
-use super::names::Names;
+use super::source::only_attached;
 use super::source::{SourceArgs, Wanted, ending};
 use crate::exit::Exit;
+use polity_source::attachment::Names;
 
 /// Draw objects and the policies attached to them
 #[derive(Debug, clap::Args)]

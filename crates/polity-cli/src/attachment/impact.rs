@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use polity_attach::{FieldChange, Graph, Impact, ObjectRef, put_in_namespace};
+use polity_attach::{FieldChange, Graph, Impact, ObjectRef};
 use serde::Serialize;
 
-use super::families::{self, Family, Missing};
-use super::names::Names;
+use super::source::print_missing;
 use super::source::{SourceArgs, Wanted};
 use super::text::{row, short};
 use crate::exit::{Exit, Hinted};
 use crate::manifests::load_with_warnings;
 use crate::output::{OutputArgs, columns};
+use polity_source::attachment::Names;
+use polity_source::attachment::{Family, Missing, objects_of};
 
 /// The most objects that are listed without --list.
 const SHOWN: usize = 10;
@@ -88,12 +89,7 @@ impl ImpactArgs {
         let mut applied: Vec<serde_json::Value> = Vec::new();
         if !files.is_empty() {
             let manifests = load_with_warnings(&files)?;
-            applied = manifests
-                .documents
-                .into_iter()
-                .map(|document| document.object)
-                .collect();
-            put_in_namespace(&mut applied, &source.namespace);
+            applied = objects_of(manifests, &source.namespace);
         }
         let names = Names::of(&before);
         let mut deleted = Vec::new();
@@ -101,7 +97,7 @@ impl ImpactArgs {
             deleted.push(names.object(&before, text, &source.namespace)?);
         }
         let left_out = left_out(&applied, &deleted);
-        families::tell(&left_out);
+        print_missing(&left_out);
         let mut answer = compare(before, loaded.objects, applied, deleted, list)?;
         let changes = !answer.impact.is_empty();
         answer.missing = loaded.missing;

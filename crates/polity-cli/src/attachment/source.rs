@@ -1,24 +1,15 @@
-//! Where the objects come from: `-m` files, or the cluster of the kubeconfig, read-only.
+//! `-m`, `-n` and the flags of the client: where the objects come from.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use anyhow::Context as _;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use polity_attach::{GATEWAY_GROUP, Graph, ROUTES, put_in_namespace};
+use polity_attach::Graph;
 use polity_runtime::args::ClientArgs;
-use polity_runtime::client::describe;
-use serde_json::Value;
+use polity_source::attachment::{self, Missing, from_cluster, objects_of};
+pub(super) use polity_source::attachment::{Loaded, Wanted};
 
-use super::families::{self, Family, Missing};
-use super::names::Names;
 use crate::exit::Exit;
 use crate::manifests::ManifestArgs;
 use crate::output::Paint;
 
-/// How many objects are asked for at once.
-const PAGE: u32 = 500;
-
-/// `-m`, `-n` and the flags of the client.
+/// The objects that a command works on.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct SourceArgs {
     #[command(flatten)]
@@ -32,72 +23,33 @@ pub(super) struct SourceArgs {
     pub(super) client: ClientArgs,
 }
 
-/// What was read.
-pub(super) struct Loaded {
-    pub(super) objects: Vec<Value>,
-    /// What could not be read, and why.
-    pub(super) missing: Vec<Missing>,
-}
-
-/// What is read of a cluster beside policies and what they target.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wanted<'a> {
-    /// `KIND/NAME` that was asked for, of whatever kind.
-    object: Option<&'a str>,
-    /// Whether to read what workloads own.
-    owned: bool,
-}
-
-impl<'a> Wanted<'a> {
-    pub(super) fn object(text: &'a str) -> Self {
-        Self {
-            object: Some(text),
-            owned: false,
-        }
-    }
-
-    pub(super) fn with_owned(self, owned: bool) -> Self {
-        Self { owned, ..self }
-    }
-}
-
-/// The kinds that workloads own.
-const OWNED: [(&str, &str); 3] = [("apps", "ReplicaSet"), ("batch", "Job"), ("", "Pod")];
-
 impl SourceArgs {
     /// Reads everything, and prints to stderr what could not be read.
     pub(super) async fn load(&self, wanted: Wanted<'_>) -> anyhow::Result<Loaded> {
         let loaded = if self.manifests.given() {
-            let manifests = self.manifests.load()?;
-            let mut objects: Vec<Value> = manifests
-                .documents
-                .into_iter()
-                .map(|document| document.object)
-                .collect();
-            put_in_namespace(&mut objects, &self.namespace);
             Loaded {
-                objects,
+                objects: objects_of(self.manifests.load()?, &self.namespace),
                 missing: Vec::new(),
             }
         } else {
             let client = crate::connect(&self.client).await?;
             from_cluster(client, wanted).await?
         };
-        families::tell(&loaded.missing);
+        print_missing(&loaded.missing);
         Ok(loaded)
     }
 
-    /// The graph of everything, with what is worth saying about it on stderr.
+    /// The graph of everything, with its errors on stderr.
     pub(super) async fn graph(&self, wanted: Wanted<'_>) -> anyhow::Result<(Graph, Vec<Missing>)> {
         let Loaded { objects, missing } = self.load(wanted).await?;
         let graph = Graph::of(objects);
-        tell_errors(&graph);
+        print_errors(&graph);
         Ok((graph, missing))
     }
 }
 
-/// Findings that keep policies out of the results are not left to be found.
-fn tell_errors(graph: &Graph) {
+/// Prints the findings that keep policies out of the results.
+fn print_errors(graph: &Graph) {
     let paint = Paint::for_stderr();
     for finding in graph.findings() {
         if finding.severity == polity_attach::Severity::Error {
@@ -110,215 +62,26 @@ fn tell_errors(graph: &Graph) {
     }
 }
 
-/// The end of a command that found nothing wrong but may not have seen everything.
+/// Prints to stderr what a result does not cover.
+pub(super) fn print_missing(missing: &[Missing]) {
+    let paint = Paint::for_stderr();
+    for missing in missing {
+        eprintln!("{} {missing}", paint.warn("incomplete:"));
+    }
+}
+
+/// What a result about attached policies alone does not cover; also printed to stderr.
+pub(super) fn only_attached(graph: &Graph) -> Vec<Missing> {
+    let missing = attachment::only_attached(graph);
+    print_missing(&missing);
+    missing
+}
+
+/// The end of a command that found nothing wrong but may not have read everything.
 pub(super) fn ending<T>(missing: &[T]) -> Exit {
     if missing.is_empty() {
         Exit::Fine
     } else {
         Exit::Incomplete
     }
-}
-
-/// Reads the policies of a cluster, what they target, and what is above and below that.
-pub(super) async fn from_cluster(
-    client: kube::Client,
-    wanted: Wanted<'_>,
-) -> anyhow::Result<Loaded> {
-    let mut reader = Reader {
-        client,
-        loaded: Loaded {
-            objects: Vec::new(),
-            missing: Vec::new(),
-        },
-        groups: BTreeMap::new(),
-        seen: BTreeSet::new(),
-    };
-    reader
-        .list("apiextensions.k8s.io", "CustomResourceDefinition")
-        .await?;
-    reader.list("polity.dev", "AttachmentConfig").await?;
-    // The kinds are known now; what they target and what their hierarchies name comes after them.
-    let kinds = Graph::of(reader.loaded.objects.clone());
-    let policies: Vec<(String, String)> = kinds
-        .kinds()
-        .map(|kind| (kind.kind.group.clone(), kind.kind.kind.clone()))
-        .collect();
-    for (group, kind) in &policies {
-        reader.list(group, kind).await?;
-    }
-    let gateway = ["GatewayClass", "Gateway", "ListenerSet", "ReferenceGrant"];
-    for kind in gateway.into_iter().chain(ROUTES) {
-        reader.list(GATEWAY_GROUP, kind).await?;
-    }
-    reader
-        .list("gateway.networking.x-k8s.io", "XListenerSet")
-        .await?;
-    reader.list("", "Namespace").await?;
-    reader.list("", "Service").await?;
-    for (_, group, kind) in Family::kinds() {
-        reader.list(group, kind).await?;
-    }
-    for (group, kind) in targeted(&reader.loaded.objects)
-        .into_iter()
-        .chain(in_hierarchies(&reader.loaded.objects))
-    {
-        reader.list(&group, &kind).await?;
-    }
-    if let Some((kind, _)) = wanted.object.and_then(|text| text.split_once('/')) {
-        reader.list_named(kind).await?;
-    }
-    // A policy on a workload acts on its Pods only where what is between them is known.
-    if wanted.owned || kinds.kinds().any(|kind| kind.hierarchy == "owners") {
-        for (group, kind) in OWNED {
-            reader.list(group, kind).await?;
-        }
-    }
-    Ok(reader.loaded)
-}
-
-struct Reader {
-    client: kube::Client,
-    loaded: Loaded,
-    groups: BTreeMap<String, Option<kube::discovery::ApiGroup>>,
-    seen: BTreeSet<(String, String)>,
-}
-
-impl Reader {
-    /// Reads all objects of a kind. A kind that is not served is none; one that may not be read is missing.
-    async fn list(&mut self, group: &str, kind: &str) -> anyhow::Result<()> {
-        if !self.seen.insert((group.to_owned(), kind.to_owned())) {
-            return Ok(());
-        }
-        let Some(resource) = self.resource(group, kind).await? else {
-            return Ok(());
-        };
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let page = match api.list(&params).await {
-                Ok(page) => page,
-                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-                Err(error) => {
-                    self.loaded.missing.push(Missing {
-                        family: Family::of_kind(group, kind).unwrap_or(Family::Attachment),
-                        what: format!("{kind} of group {group:?} cannot be listed"),
-                        why: describe(&error).message,
-                    });
-                    return Ok(());
-                }
-            };
-            for object in page.items {
-                let mut value = serde_json::to_value(object)?;
-                value["apiVersion"] = Value::from(resource.api_version.as_str());
-                value["kind"] = Value::from(resource.kind.as_str());
-                self.loaded.objects.push(value);
-            }
-            match page.metadata.continue_ {
-                Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Reads all objects of the kind that somebody typed, if it is not read yet.
-    async fn list_named(&mut self, text: &str) -> anyhow::Result<()> {
-        if let Ok((group, kind)) = Names::of_objects(&self.loaded.objects).kind(text) {
-            return self.list(&group, &kind).await;
-        }
-        // No CRD defines it: perhaps the server itself does. A name that nobody knows is reported when it is looked up.
-        let (name, group) = match text.split_once('.') {
-            Some((name, group)) => (name.to_lowercase(), Some(group)),
-            None => (text.to_lowercase(), None),
-        };
-        let served = self.client.list_api_groups().await;
-        let served = served.context("asking the cluster for its kinds")?;
-        let groups: Vec<String> = served.groups.into_iter().map(|group| group.name).collect();
-        for candidate in [String::new()].into_iter().chain(groups) {
-            if group.is_some_and(|group| group != candidate) {
-                continue;
-            }
-            for kind in self.kinds_called(&candidate, &name).await? {
-                self.list(&candidate, &kind).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The kinds of a group that answer to a name, by kind or plural.
-    async fn kinds_called(&mut self, group: &str, name: &str) -> anyhow::Result<BTreeSet<String>> {
-        self.discover(group).await?;
-        let group = self.groups.get(group).and_then(Option::as_ref);
-        let resources = group.map(kube::discovery::ApiGroup::resources_by_stability);
-        let called = resources
-            .into_iter()
-            .flatten()
-            .map(|(resource, _)| resource)
-            .filter(|resource| resource.plural == name || resource.kind.to_lowercase() == name);
-        Ok(called.map(|resource| resource.kind).collect())
-    }
-
-    async fn discover(&mut self, group: &str) -> anyhow::Result<()> {
-        if !self.groups.contains_key(group) {
-            let found = match kube::discovery::group(&self.client, group).await {
-                Ok(found) => Some(found),
-                Err(kube::Error::Discovery(_)) => None,
-                Err(error) => return Err(error).context("asking the cluster for its kinds"),
-            };
-            self.groups.insert(group.to_owned(), found);
-        }
-        Ok(())
-    }
-
-    async fn resource(&mut self, group: &str, kind: &str) -> anyhow::Result<Option<ApiResource>> {
-        self.discover(group).await?;
-        let group = self.groups.get(group).and_then(Option::as_ref);
-        // Not all kinds of a group are served at its preferred version.
-        let found = group
-            .map(kube::discovery::ApiGroup::resources_by_stability)
-            .unwrap_or_default();
-        Ok(found
-            .into_iter()
-            .map(|(resource, _)| resource)
-            .find(|resource| resource.kind == kind))
-    }
-}
-
-/// The kinds that policies among these objects name as targets.
-fn targeted(objects: &[Value]) -> BTreeSet<(String, String)> {
-    let references = objects.iter().flat_map(|object| {
-        let spec = &object["spec"];
-        let many = spec["targetRefs"].as_array().into_iter().flatten();
-        many.chain(spec.get("targetRef"))
-    });
-    references
-        .filter_map(|reference| {
-            let group = reference["group"].as_str().unwrap_or("");
-            Some((group.to_owned(), reference["kind"].as_str()?.to_owned()))
-        })
-        .collect()
-}
-
-/// The kinds that configured hierarchies name.
-fn in_hierarchies(objects: &[Value]) -> BTreeSet<(String, String)> {
-    let mut kinds = BTreeSet::new();
-    let configs = objects
-        .iter()
-        .filter(|object| object["kind"] == "AttachmentConfig");
-    for settings in configs.filter_map(|config| polity_attach::Settings::of(config).ok()) {
-        for hierarchy in settings.hierarchies {
-            let edges = hierarchy
-                .edges
-                .into_iter()
-                .flat_map(|edge| [edge.child, edge.parent]);
-            for kind in hierarchy
-                .levels
-                .into_iter()
-                .chain(edges)
-                .filter(|kind| kind.kind != "*")
-            {
-                kinds.insert((kind.group, kind.kind));
-            }
-        }
-    }
-    kinds
 }

@@ -6,11 +6,11 @@ use polity_core::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::get::Listing;
-use super::names::Names;
 use super::{affects, analyze, describe, effective, explain, impact};
 use crate::exit::Exit;
 use crate::output::Paint;
 use polity_source::Manifests;
+use polity_source::attachment::Names;
 
 fn samples() -> Vec<Value> {
     let texts = [

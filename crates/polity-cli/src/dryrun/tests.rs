@@ -84,7 +84,6 @@ fn long_diffs_are_cut() {
     );
 }
 
-/// S10
 #[test]
 fn unnamed_definitions_search() {
     insta::assert_snapshot!(sample("search", &[]));

@@ -10,7 +10,7 @@ use polity_report::public::ReportGroup;
 use polity_testing::TestServer;
 use serde_json::json;
 
-use super::gather::from_cluster;
+use polity_source::reports::from_cluster;
 
 async fn install(client: &Client) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());

@@ -1,6 +1,6 @@
 //! Results as CSV (RFC 4180), one line each.
 
-use super::rows::{Row, result_word, severity_word};
+use polity_source::reports::{Row, result_word, severity_word};
 
 const TITLES: [&str; 12] = [
     "namespace",

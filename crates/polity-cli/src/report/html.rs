@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use polity_report::{Outcome, Summary};
 
-use super::rows::{Dimension, Row, View, groups, result_word, severity_word};
 use super::table::plural;
+use polity_source::reports::{Dimension, Row, View, groups, result_word, severity_word};
 
 const STYLE: &str = include_str!("page.css");
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use polity_report::{Outcome, Severity};
 
-use super::rows::Row;
 use crate::findings::{Finding, Findings, Level, Rule};
+use polity_source::reports::Row;
 
 pub(super) fn findings(rows: &[Row]) -> Findings {
     let violations = || rows.iter().filter(|row| row.is_violation());

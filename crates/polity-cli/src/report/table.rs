@@ -2,8 +2,8 @@
 
 use polity_report::{Outcome, Severity, Summary};
 
-use super::rows::{Row, View, result_word, severity_word};
 use crate::output::{Paint, columns, one_line};
+use polity_source::reports::{Row, View, result_word, severity_word};
 
 /// The longest message in a table; the other forms have all of it.
 const MESSAGE_WIDTH: usize = 72;

@@ -6,16 +6,16 @@ use clap::Parser;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::gather::from_files;
-use super::rows::{Dimension, Filter, View};
+use super::filter::FilterArgs;
 use super::{csv, html, sarif, table};
 use crate::output::Paint;
 use polity_source::Manifests;
+use polity_source::reports::{Dimension, Filter, View, from_manifests};
 
 #[derive(Debug, Parser)]
 struct Filtered {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
 }
 
 const BY: [Dimension; 3] = [Dimension::Namespace, Dimension::Policy, Dimension::Severity];
@@ -28,8 +28,8 @@ fn samples() -> Manifests {
 fn view_of(manifests: &Manifests, flags: &str, by: &[Dimension]) -> View {
     let words = std::iter::once("view").chain(flags.split_whitespace());
     let Filtered { filter } = Filtered::try_parse_from(words).unwrap();
-    let gathered = from_files(manifests);
-    let mut view = View::new(gathered.rows, &filter, by, 5);
+    let gathered = from_manifests(manifests);
+    let mut view = View::new(gathered.rows, &Filter::from(filter), by, 5);
     view.reports = gathered.n_reports;
     view.unreadable = gathered.unreadable;
     view

@@ -5,12 +5,14 @@ use std::io::Write as _;
 use polity_runtime::args::ClientArgs;
 use polity_runtime::clock::Clock;
 
-use super::gather::{Gathered, from_cluster, from_files};
-use super::rows::{Dimension, Filter, View};
+use super::filter::{FilterArgs, dimensions};
 use super::{csv, html, sarif, table};
 use crate::exit::Exit;
 use crate::manifests::{self, ManifestArgs};
 use crate::output::Paint;
+use polity_source::reports::{
+    Dimension, Filter, Gathered, Row, View, from_cluster, from_manifests,
+};
 
 /// Show what policies say: reports of both API groups as one table
 #[derive(Debug, clap::Args)]
@@ -28,14 +30,14 @@ pub(super) struct ViewArgs {
     manifests: ManifestArgs,
 
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
 
     /// What results are counted by
     #[arg(
         long,
         value_name = "FIELD",
         value_delimiter = ',',
-        value_enum,
+        value_parser = dimensions(),
         default_values = ["namespace", "policy", "severity"]
     )]
     by: Vec<Dimension>,
@@ -91,8 +93,9 @@ impl ViewArgs {
             output,
             client,
         } = self;
+        let filter = Filter::from(filter);
         let gathered = if manifests.given() {
-            from_files(&manifests::load(&manifests.manifests)?)
+            from_manifests(&manifests::load(&manifests.manifests)?)
         } else {
             let client = crate::connect(&client).await?;
             from_cluster(&client, &filter.namespaces).await?
@@ -120,8 +123,7 @@ impl ViewArgs {
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(text.trim_end().as_bytes())?;
         stdout.write_all(b"\n")?;
-        let is_fine =
-            view.unreadable.is_empty() && !view.results.iter().any(super::rows::Row::is_violation);
+        let is_fine = view.unreadable.is_empty() && !view.results.iter().any(Row::is_violation);
         Ok(if is_fine { Exit::Fine } else { Exit::Findings })
     }
 }

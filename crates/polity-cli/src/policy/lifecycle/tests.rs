@@ -185,7 +185,7 @@ fn colours_are_for_terminals() {
     assert!(!table::page(&view, now(), Paint::plain()).contains('\u{1b}'));
 }
 
-/// Who has the next step, for each reason of section 19.4.
+/// Who has the next step, for each reason why an initialisation failed.
 #[test]
 fn who_is_awaited() {
     let owner = |reason: &str| {
@@ -424,7 +424,7 @@ fn goals_as_people_write_them() {
     }
 }
 
-/// The last paragraph of section 22.
+/// Without a generation, a rollback goes to the newest one that was served before.
 #[test]
 fn where_a_rollback_goes() {
     let with_history = |mut object: Value, history: Value| {

@@ -184,7 +184,7 @@ fn awaited(policy: &Policy, generations: &[Generation]) -> Option<Awaited> {
     (!is_served || !replicas.is_empty()).then_some(Awaited::Replicas { replicas })
 }
 
-/// What comes after a failed initialisation (section 19.4).
+/// What happens after a failed initialisation.
 fn after_failure(reason: &str) -> Awaited {
     let is_final = match InitializedReason::parse(reason) {
         Some(

@@ -1,6 +1,7 @@
-//! Where reports come from: files, or the cluster of the kubeconfig.
+//! Policy reports from manifests or from a live cluster, as rows of one table.
 
-use anyhow::Context as _;
+mod rows;
+
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
@@ -8,41 +9,58 @@ use polity_report::public::ReportGroup;
 use polity_report::read::{is_report, read_report};
 use serde_json::Value;
 
-use super::rows::{Row, rows_of};
-use polity_source::{Manifests, Origin};
+use self::rows::rows_of;
+pub use self::rows::{
+    Dimension, Filter, Group, Row, View, Violation, groups, result_word, severity_word,
+};
+use crate::manifests::{Manifests, Origin};
 
-/// How many reports are asked for at a time.
+/// How many reports one request asks for.
 const PAGE: u32 = 500;
 
-/// What was found.
+/// Why the reports of a cluster could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportReadError {
+    #[error("cannot list {plural}")]
+    List {
+        plural: String,
+        source: Box<kube::Error>,
+    },
+    #[error("cannot encode a report")]
+    Encode(#[source] serde_json::Error),
+    #[error("the cluster serves no kind of report")]
+    NotServed,
+}
+
+/// The results of all reports that were read.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
-    pub(super) rows: Vec<Row>,
-    pub(super) n_reports: usize,
+pub struct Gathered {
+    pub rows: Vec<Row>,
+    pub n_reports: usize,
     /// A sentence for each report or entry that could not be read.
-    pub(super) unreadable: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
 impl Gathered {
-    /// Takes a report; one that cannot be read is told, and the rest goes on.
+    /// Adds the results of a report; one that cannot be read is noted.
     fn add(&mut self, object: &Value, place: &str, origin: Option<&Origin>) {
         match read_report(object) {
             Ok(read) => {
                 self.n_reports += 1;
                 self.rows.extend(rows_of(&read.report, origin));
-                let told = read
+                let complaints = read
                     .complaints
                     .iter()
                     .map(|complaint| format!("{place}: {complaint}"));
-                self.unreadable.extend(told);
+                self.unreadable.extend(complaints);
             }
             Err(error) => self.unreadable.push(format!("{place}: {error}")),
         }
     }
 }
 
-/// The reports among files. Rows about an object that is among them too point there.
-pub(super) fn from_files(manifests: &Manifests) -> Gathered {
+/// The reports among manifests. The origin of a row is its object, if that is among the manifests too.
+pub fn from_manifests(manifests: &Manifests) -> Gathered {
     let mut gathered = Gathered::default();
     let problems = manifests.problems.iter().map(ToString::to_string);
     gathered.unreadable.extend(problems);
@@ -72,11 +90,11 @@ pub(super) fn from_files(manifests: &Manifests) -> Gathered {
     gathered
 }
 
-/// The reports of a cluster, in both groups: those of some namespaces, or all there are.
-pub(super) async fn from_cluster(
+/// The reports of a cluster in both API groups, of some namespaces or of all.
+pub async fn from_cluster(
     client: &Client,
     namespaces: &[String],
-) -> anyhow::Result<Gathered> {
+) -> Result<Gathered, ReportReadError> {
     let mut gathered = Gathered::default();
     let mut n_served = 0;
     for group in ReportGroup::ALL {
@@ -96,33 +114,32 @@ pub(super) async fn from_cluster(
         }
     }
     if n_served == 0 {
-        return Err(crate::exit::Hinted::new(
-            "the cluster serves no kind of report",
-            "install Polity there, or read files: polity report view -m DIR",
-        )
-        .into());
+        return Err(ReportReadError::NotServed);
     }
     Ok(gathered)
 }
 
-/// Adds all reports of a kind, page by page; says whether the cluster serves the kind.
+/// Adds all reports of a kind, page by page; false if the cluster does not serve the kind.
 async fn list(
     api: Api<DynamicObject>,
     resource: &ApiResource,
     gathered: &mut Gathered,
-) -> anyhow::Result<bool> {
+) -> Result<bool, ReportReadError> {
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let page = match api.list(&params).await {
             Ok(page) => page,
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(false),
             Err(error) => {
-                return Err(error).with_context(|| format!("listing {}", resource.plural));
+                return Err(ReportReadError::List {
+                    plural: resource.plural.clone(),
+                    source: Box::new(error),
+                });
             }
         };
         for object in page.items {
-            let mut value = serde_json::to_value(&object)?;
-            // Items of a list do not tell their kind.
+            let mut value = serde_json::to_value(&object).map_err(ReportReadError::Encode)?;
+            // Items of a list have no kind.
             value["apiVersion"] = resource.api_version.clone().into();
             value["kind"] = resource.kind.clone().into();
             let namespace = object.metadata.namespace.unwrap_or_default();

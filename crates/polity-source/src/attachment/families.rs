@@ -1,4 +1,4 @@
-//! The families of policies, and what an answer about attached policies leaves out of the others.
+//! The families of policies, and which of them a result does not cover.
 
 use std::fmt;
 
@@ -9,26 +9,24 @@ use polity_core::governance::names::GROUP as CONFIGURATION_GROUP;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::Paint;
-
 /// A family of policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Family {
-    /// Policies that decide at admission
+pub enum Family {
+    /// Policies that decide at admission.
     Admission,
-    /// Policies that keep objects as they declare them
+    /// Policies that keep objects as they declare them.
     Configuration,
-    /// Policies that are attached to objects by targetRef
+    /// Policies that are attached to objects by targetRef.
     Attachment,
 }
 
-/// Something that an answer does not cover.
+/// Something that a result does not cover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Missing {
-    pub(super) family: Family,
-    pub(super) what: String,
-    pub(super) why: String,
+pub struct Missing {
+    pub family: Family,
+    pub what: String,
+    pub why: String,
 }
 
 impl fmt::Display for Missing {
@@ -38,8 +36,10 @@ impl fmt::Display for Missing {
 }
 
 impl Family {
+    pub const ALL: [Self; 3] = [Self::Admission, Self::Configuration, Self::Attachment];
+
     /// The kinds of policies whose family their group and kind tell: group and kind. Attached policies are of any kind.
-    pub(super) fn kinds() -> impl Iterator<Item = (Self, &'static str, &'static str)> {
+    pub fn kinds() -> impl Iterator<Item = (Self, &'static str, &'static str)> {
         let admission =
             PolicyKind::ALL.map(|kind| (Self::Admission, ADMISSION_GROUP, kind.as_str()));
         let configuration = ["ConfigurationPolicy", "OperatorPolicy", "CertificatePolicy"]
@@ -48,13 +48,13 @@ impl Family {
     }
 
     /// The family of a kind, unless it is attached or no policy at all.
-    pub(super) fn of_kind(group: &str, kind: &str) -> Option<Self> {
+    pub fn of_kind(group: &str, kind: &str) -> Option<Self> {
         Self::kinds()
             .find(|(_, of, named)| *of == group && *named == kind)
             .map(|(family, ..)| family)
     }
 
-    pub(super) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Admission => "admission",
             Self::Configuration => "configuration",
@@ -62,8 +62,8 @@ impl Family {
         }
     }
 
-    /// What is left out of an answer that does not look at this family, if it has any policies.
-    pub(super) fn left_out(self, objects: &Graph) -> Option<Missing> {
+    /// The policies of this family that a result does not cover, if there are any.
+    pub fn left_out(self, objects: &Graph) -> Option<Missing> {
         let all = objects.objects();
         let n_policies = all
             .iter()
@@ -82,25 +82,15 @@ impl Family {
     }
 }
 
-/// What is left out of an answer about attached policies only; also said on stderr.
-pub(super) fn only_attached(graph: &Graph) -> Vec<Missing> {
+/// What a result about attached policies alone does not cover.
+pub fn only_attached(graph: &Graph) -> Vec<Missing> {
     let families = [Family::Admission, Family::Configuration].into_iter();
-    let left_out: Vec<Missing> = families
+    families
         .filter_map(|family| family.left_out(graph))
-        .collect();
-    tell(&left_out);
-    left_out
+        .collect()
 }
 
-/// Says on stderr what an answer does not cover.
-pub(super) fn tell(missing: &[Missing]) {
-    let paint = Paint::for_stderr();
-    for missing in missing {
-        eprintln!("{} {missing}", paint.warn("incomplete:"));
-    }
-}
-
-/// The resource of a kind, as rules name it: by the definitions among the objects, else by what is known of Kubernetes.
+/// The resource of a kind, by the CRDs among the objects, or else by the kinds that are built into Kubernetes.
 pub(super) fn resource_of(graph: &Graph, group: &str, kind: &str) -> Option<String> {
     let all = graph.objects();
     let defined = all.iter().find_map(|(object, value)| {

@@ -1,30 +1,44 @@
-//! How people name objects: `KIND[.group]/NAME`, by kind, plural or short name.
+//! Finds objects by the names that people type: `KIND[.group]/NAME`, by kind, plural or short name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::bail;
 use polity_attach::{Graph, ObjectRef, Through};
 use serde_json::Value;
 
-use crate::exit::Hinted;
+/// Group and kind.
+pub type Kind = (String, String);
 
-/// A kind as objects have it.
-pub(super) type Kind = (String, String);
+/// Why a name does not mean one object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    #[error("no kind is called {text}")]
+    UnknownKind {
+        text: String,
+        /// Kinds with a similar name.
+        similar: Vec<String>,
+    },
+    #[error("{text} may mean {}", kinds.join(" or "))]
+    AmbiguousKind { text: String, kinds: Vec<String> },
+    #[error("{0} names no object")]
+    NoName(String),
+    #[error("{0} is not found or not readable")]
+    NotFound(ObjectRef),
+}
 
-/// The names that kinds answer to.
-pub(super) struct Names {
+/// The kinds of a cluster by all their names.
+pub struct Names {
     by_name: BTreeMap<String, BTreeSet<Kind>>,
 }
 
 impl Names {
     /// All kinds of a graph: those of its objects, and those its CRDs define.
-    pub(super) fn of(graph: &Graph) -> Self {
+    pub fn of(graph: &Graph) -> Self {
         let objects = graph.objects();
         Self::of_objects(objects.into_iter().map(|(_, value)| value))
     }
 
     /// As [`Self::of`], of objects that are not in a graph yet.
-    pub(super) fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
+    pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut names = Self {
             by_name: BTreeMap::new(),
         };
@@ -83,7 +97,7 @@ impl Names {
     }
 
     /// The kind that `KIND` or `KIND.group` means.
-    pub(super) fn kind(&self, text: &str) -> anyhow::Result<Kind> {
+    pub fn kind(&self, text: &str) -> Result<Kind, NameError> {
         let (name, group) = match text.split_once('.') {
             Some((name, group)) => (name, Some(group)),
             None => (text, None),
@@ -101,60 +115,48 @@ impl Names {
                     .filter(|(known, _)| similar(known, &name.to_lowercase()))
                     .flat_map(|(_, kinds)| kinds.iter().map(|(_, kind)| kind.as_str()))
                     .collect();
-                let near: Vec<&str> = near.into_iter().collect();
-                let hint = if near.is_empty() {
-                    "no object and no CRD is of such a kind".to_owned()
-                } else {
-                    format!("did you mean {}?", near.join(", "))
-                };
-                bail!(Hinted::new(format!("no kind is called {text}"), hint))
+                Err(NameError::UnknownKind {
+                    text: text.to_owned(),
+                    similar: near.into_iter().map(str::to_owned).collect(),
+                })
             }
             many => {
-                let names: Vec<String> = many
-                    .iter()
-                    .map(|(group, kind)| format!("{kind}.{group}"))
-                    .collect();
-                bail!(Hinted::new(
-                    format!("{text} may mean {}", names.join(" or ")),
-                    "name the group too: KIND.group/NAME"
-                ))
+                let kinds = many.iter().map(|(group, kind)| format!("{kind}.{group}"));
+                Err(NameError::AmbiguousKind {
+                    text: text.to_owned(),
+                    kinds: kinds.collect(),
+                })
             }
         }
     }
 
     /// The object that `KIND/NAME` or `KIND/NAMESPACE/NAME` means, which must be there.
-    pub(super) fn object(
+    pub fn object(
         &self,
         graph: &Graph,
         text: &str,
         namespace: &str,
-    ) -> anyhow::Result<ObjectRef> {
+    ) -> Result<ObjectRef, NameError> {
         let (object, _) = self.reference(graph, text, namespace)?;
         if graph.exists_ref(&object) {
             return Ok(object);
         }
-        bail!(Hinted::new(
-            format!("{object} is not found or not readable"),
-            "name another namespace with -n, or another source with -m"
-        ))
+        Err(NameError::NotFound(object))
     }
 
     /// The object that a text means, whether it is there or not, and the section after `#`.
-    pub(super) fn reference(
+    pub fn reference(
         &self,
         graph: &Graph,
         text: &str,
         namespace: &str,
-    ) -> anyhow::Result<(ObjectRef, Option<String>)> {
+    ) -> Result<(ObjectRef, Option<String>), NameError> {
         let (text, section) = match text.split_once('#') {
             Some((text, section)) => (text, Some(section.to_owned())),
             None => (text, None),
         };
         let Some((kind, name)) = text.split_once('/') else {
-            bail!(Hinted::new(
-                format!("{text} names no object"),
-                "write KIND/NAME"
-            ));
+            return Err(NameError::NoName(text.to_owned()));
         };
         let (group, kind) = self.kind(kind)?;
         let object = match name.split_once('/') {
@@ -168,12 +170,12 @@ impl Names {
     }
 
     /// `--through Gateway/NS/NAME#LISTENER`.
-    pub(super) fn through(
+    pub fn through(
         &self,
         graph: &Graph,
         text: &str,
         namespace: &str,
-    ) -> anyhow::Result<Through> {
+    ) -> Result<Through, NameError> {
         let (object, section) = self.reference(graph, text, namespace)?;
         Ok(Through { object, section })
     }

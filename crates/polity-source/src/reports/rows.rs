@@ -1,4 +1,4 @@
-//! Results of all reports as rows of one table: picked, counted and ranked.
+//! The results of reports as rows of one table: filtered, counted and ordered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,38 +7,38 @@ use polity_report::public::PublicReport;
 use polity_report::{Outcome, PublicEntry, ResourceRef, Severity, Summary};
 use serde::{Serialize, Serializer};
 
-use polity_source::Origin;
+use crate::manifests::Origin;
 
 /// One result about one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Row {
+pub struct Row {
     /// Empty for cluster-scoped objects.
-    pub(super) namespace: String,
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) policy: String,
+    pub namespace: String,
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub policy: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) rule: String,
-    pub(super) result: Option<Outcome>,
-    pub(super) severity: Option<Severity>,
+    pub rule: String,
+    pub result: Option<Outcome>,
+    pub severity: Option<Severity>,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) category: String,
-    pub(super) source: String,
+    pub category: String,
+    pub source: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) message: String,
+    pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) timestamp: Option<Timestamp>,
+    pub timestamp: Option<Timestamp>,
     /// The report it stands in: `PolicyReport shop/cpol-no-privileged`.
-    pub(super) report: String,
+    pub report: String,
     #[serde(skip)]
-    pub(super) origin: Option<Origin>,
+    pub origin: Option<Origin>,
 }
 
-/// What rows can be counted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Dimension {
+/// A field that rows are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dimension {
     Namespace,
     Policy,
     Severity,
@@ -50,8 +50,19 @@ pub(super) enum Dimension {
 }
 
 impl Dimension {
-    /// The name of the field, as it is given and shown.
-    pub(super) const fn as_str(self) -> &'static str {
+    pub const ALL: [Self; 8] = [
+        Self::Namespace,
+        Self::Policy,
+        Self::Severity,
+        Self::Result,
+        Self::Kind,
+        Self::Resource,
+        Self::Category,
+        Self::Source,
+    ];
+
+    /// The name of the field.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Namespace => "namespace",
             Self::Policy => "policy",
@@ -66,55 +77,21 @@ impl Dimension {
 }
 
 /// Which rows are shown; an empty list lets everything pass.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct Filter {
-    /// Only objects of these namespaces
-    #[arg(
-        short = 'n',
-        long = "namespace",
-        value_name = "NAME",
-        value_delimiter = ','
-    )]
-    pub(super) namespaces: Vec<String>,
-
-    /// Only these policies, by name or by namespace/name
-    #[arg(long = "policy", value_name = "NAME", value_delimiter = ',')]
-    policies: Vec<String>,
-
-    /// Only these severities: critical, high, medium, low, info, none
-    #[arg(long = "severity", value_name = "WORD", value_delimiter = ',', value_parser = severity)]
-    severities: Vec<SeverityWord>,
-
-    /// Only these results: pass, fail, warn, error, skip
-    #[arg(long = "result", value_name = "WORD", value_delimiter = ',', value_parser = outcome)]
-    results: Vec<Outcome>,
-
-    /// Only objects of these kinds
-    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
-    kinds: Vec<String>,
-
-    /// Only what these engines found
-    #[arg(long = "source", value_name = "NAME", value_delimiter = ',')]
-    sources: Vec<String>,
-}
-
-/// A severity, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct SeverityWord(Option<Severity>);
-
-fn severity(word: &str) -> Result<SeverityWord, String> {
-    match Severity::parse(word) {
-        None if word != "none" => Err("use critical, high, medium, low, info or none".to_owned()),
-        severity => Ok(SeverityWord(severity)),
-    }
-}
-
-fn outcome(word: &str) -> Result<Outcome, String> {
-    Outcome::parse(word).ok_or_else(|| "use pass, fail, warn, error or skip".to_owned())
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub namespaces: Vec<String>,
+    /// Names of policies, with or without their namespace.
+    pub policies: Vec<String>,
+    /// `None` is a result without a severity.
+    pub severities: Vec<Option<Severity>>,
+    pub results: Vec<Outcome>,
+    pub kinds: Vec<String>,
+    /// The engines that made the results.
+    pub sources: Vec<String>,
 }
 
 impl Filter {
-    pub(super) fn lets_pass(&self, row: &Row) -> bool {
+    pub fn lets_pass(&self, row: &Row) -> bool {
         let any = |wanted: &[String], found: &str| {
             wanted.is_empty()
                 || wanted
@@ -124,7 +101,7 @@ impl Filter {
         let policy_name = row.policy.rsplit('/').next().unwrap_or_default();
         any(&self.namespaces, &row.namespace)
             && (any(&self.policies, &row.policy) || any(&self.policies, policy_name))
-            && (self.severities.is_empty() || self.severities.contains(&SeverityWord(row.severity)))
+            && (self.severities.is_empty() || self.severities.contains(&row.severity))
             && (self.results.is_empty()
                 || row
                     .result
@@ -135,8 +112,8 @@ impl Filter {
 }
 
 impl Row {
-    /// Whether somebody should do something.
-    pub(super) fn is_violation(&self) -> bool {
+    /// Whether the result is fail, warn or error.
+    pub fn is_violation(&self) -> bool {
         matches!(
             self.result,
             Some(Outcome::Fail | Outcome::Warn | Outcome::Error)
@@ -144,7 +121,7 @@ impl Row {
     }
 
     /// `Pod/web-0`.
-    pub(super) fn resource(&self) -> String {
+    pub fn resource(&self) -> String {
         if self.kind.is_empty() {
             self.name.clone()
         } else {
@@ -153,7 +130,7 @@ impl Row {
     }
 
     /// `policy`, with the rule behind it where there is one.
-    pub(super) fn policy_and_rule(&self) -> String {
+    pub fn policy_and_rule(&self) -> String {
         if self.rule.is_empty() {
             self.policy.clone()
         } else {
@@ -174,7 +151,7 @@ impl Row {
         }
     }
 
-    /// The order of reading: the worst first, then by place.
+    /// The order of rows: the worst first, then by object.
     fn rank(&self) -> impl Ord + '_ {
         let result = match self.result {
             Some(Outcome::Fail) => 0,
@@ -195,16 +172,16 @@ impl Row {
     }
 }
 
-/// The worst first; what nobody rated comes after what somebody rated low.
+/// The worst first; no severity comes last.
 fn severity_rank(severity: Option<Severity>) -> usize {
     severity.map_or(Severity::ALL.len(), |severity| severity as usize)
 }
 
-pub(super) fn severity_word(severity: Option<Severity>) -> &'static str {
+pub fn severity_word(severity: Option<Severity>) -> &'static str {
     severity.map_or("none", Severity::as_str)
 }
 
-pub(super) fn result_word(result: Option<Outcome>) -> &'static str {
+pub fn result_word(result: Option<Outcome>) -> &'static str {
     result.map_or("none", Outcome::as_str)
 }
 
@@ -263,12 +240,12 @@ fn row(
 
 /// A count of rows that have something in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Group {
+pub struct Group {
     /// What they have in common, by field, in the order that was asked for.
     #[serde(serialize_with = "as_map")]
-    pub(super) of: Vec<(&'static str, String)>,
+    pub of: Vec<(&'static str, String)>,
     #[serde(flatten)]
-    pub(super) summary: Summary,
+    pub summary: Summary,
 }
 
 fn as_map<S: Serializer>(fields: &[(&str, String)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -278,38 +255,38 @@ fn as_map<S: Serializer>(fields: &[(&str, String)], serializer: S) -> Result<S::
 /// Violations of one policy, over all objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Violation {
-    pub(super) policy: String,
-    pub(super) severity: Option<Severity>,
+pub struct Violation {
+    pub policy: String,
+    pub severity: Option<Severity>,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) category: String,
-    pub(super) violations: usize,
-    pub(super) objects: usize,
-    pub(super) namespaces: usize,
+    pub category: String,
+    pub violations: usize,
+    pub objects: usize,
+    pub namespaces: usize,
     /// What it says, of one of the objects.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) example: String,
+    pub example: String,
 }
 
-/// Everything that is shown.
+/// Filtered rows with their counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct View {
-    pub(super) summary: Summary,
+pub struct View {
+    pub summary: Summary,
     /// How many reports were read.
-    pub(super) reports: usize,
+    pub reports: usize,
     /// How many results the filters left out.
-    pub(super) hidden: usize,
-    pub(super) by: Vec<&'static str>,
-    pub(super) groups: Vec<Group>,
-    pub(super) top_violations: Vec<Violation>,
-    pub(super) results: Vec<Row>,
+    pub hidden: usize,
+    pub by: Vec<&'static str>,
+    pub groups: Vec<Group>,
+    pub top_violations: Vec<Violation>,
+    pub results: Vec<Row>,
     /// What could not be read, and why.
-    pub(super) unreadable: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
 impl View {
-    pub(super) fn new(all: Vec<Row>, filter: &Filter, by: &[Dimension], top: usize) -> Self {
+    pub fn new(all: Vec<Row>, filter: &Filter, by: &[Dimension], top: usize) -> Self {
         let n_all = all.len();
         let mut results: Vec<Row> = all
             .into_iter()
@@ -349,7 +326,7 @@ fn counted<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Summary {
 }
 
 /// Rows counted by what they have in common.
-pub(super) fn groups(rows: &[Row], by: &[Dimension]) -> Vec<Group> {
+pub fn groups(rows: &[Row], by: &[Dimension]) -> Vec<Group> {
     let mut groups: BTreeMap<Vec<(usize, String)>, Vec<&Row>> = BTreeMap::new();
     for row in rows {
         let key = by.iter().map(|dimension| {

@@ -1,6 +1,6 @@
-//! Admission policies that act on an object: by whether they are served, their rules and their selectors.
+//! Which admission policies act on an object, by whether they are served, their rules and their selectors.
 //!
-//! The policy is read, not its webhook. Match conditions are not evaluated, so what depends on them is said to depend.
+//! The policy is read, not its webhook. Match conditions are not evaluated, so the result `depends` on them.
 
 use polity_attach::{
     Effect, Generations, Graph, ObjectRef, PolicyEntry, PolicyRef, VerdictEntry, Why,
@@ -14,20 +14,20 @@ use super::families::{Family, resource_of};
 /// The usual namespace of an installation, which policies leave out unless they say otherwise.
 const OWN_NAMESPACE: &str = "kubewarden";
 
-/// The object that is asked about.
-pub(super) struct Subject<'a> {
-    pub(super) reference: &'a ObjectRef,
-    pub(super) object: &'a Value,
+/// The object to explain.
+pub struct Subject<'a> {
+    pub reference: &'a ObjectRef,
+    pub object: &'a Value,
     /// The resource of its kind; unknown for kinds that nothing defines.
     resource: Option<String>,
     /// The labels of its namespace, if that was read.
     namespace_labels: Option<&'a Value>,
-    /// Whether the policies are stored in a cluster, where a controller serves them or does not.
+    /// Whether the policies are stored in a cluster, where a controller decides whether they are served.
     is_live: bool,
 }
 
 impl<'a> Subject<'a> {
-    pub(super) fn new(graph: &'a Graph, reference: &'a ObjectRef, is_live: bool) -> Option<Self> {
+    pub fn new(graph: &'a Graph, reference: &'a ObjectRef, is_live: bool) -> Option<Self> {
         let namespace = match (&reference.namespace, reference.kind.as_str()) {
             (Some(namespace), _) => Some(namespace.as_str()),
             (None, "Namespace") => Some(reference.name.as_str()),
@@ -44,8 +44,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What every admission policy of the graph does to an object, in the order in which it is shown.
-pub(super) fn entries(graph: &Graph, subject: &Subject<'_>) -> Vec<PolicyEntry> {
+/// What every admission policy of the graph does to an object; those that act come first.
+pub fn entries(graph: &Graph, subject: &Subject<'_>) -> Vec<PolicyEntry> {
     let all = graph.objects();
     let policies = all.iter().filter(|(object, _)| {
         Family::of_kind(&object.group, &object.kind) == Some(Family::Admission)
