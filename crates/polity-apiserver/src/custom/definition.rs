@@ -557,17 +557,18 @@ mod tests {
 
     use super::*;
 
-    /// A property without a type is an error of its own.
-    fn schema(n_errors: usize) -> Value {
+    /// A property without a type is an error of its own. Versions with equal schemas would share their errors.
+    fn schema(version: &str, n_errors: usize) -> Value {
         let properties: serde_json::Map<String, Value> = (0..n_errors)
-            .map(|number| (format!("p{number}"), json!({})))
+            .map(|number| (format!("{version}p{number}"), json!({})))
             .collect();
         json!({"openAPIV3Schema": {"type": "object", "properties": properties}})
     }
 
     #[test]
     fn one_broken_schema_does_not_hide_other_errors_and_all_are_bounded() {
-        let version = |name: String, n_errors| json!({"name": name, "schema": schema(n_errors)});
+        let version =
+            |name: String, n_errors| json!({"name": name, "schema": schema(&name, n_errors)});
         let crd = |versions: Vec<Value>| {
             json!({
                 "metadata": {"name": "widgets.example.com"},

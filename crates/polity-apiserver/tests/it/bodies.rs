@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{Request, Response};
 use polity_apiserver::cluster::Cluster;
 use polity_apiserver::http_api::{self, Incoming};
@@ -26,7 +26,10 @@ fn large_map() -> Vec<u8> {
 
 /// Sends a body without a connection, whose buffers would hide what the server has read.
 async fn post(cluster: &Arc<Cluster>, body: Body) -> Response<Body> {
-    let request = Request::post(MAPS).header(CONTENT_TYPE, "application/json");
+    let token = cluster.identity().admin_token().expose();
+    let request = Request::post(MAPS)
+        .header(CONTENT_TYPE, "application/json")
+        .header(AUTHORIZATION, format!("Bearer {token}"));
     let incoming = Incoming::new(request.body(body).unwrap(), MAPS.to_owned());
     let metrics = RequestMetrics::new(&opentelemetry::global::meter("test"), String::new);
     http_api::handle(cluster, incoming, &metrics).await.0
@@ -48,7 +51,7 @@ fn held(mut release: watch::Receiver<bool>) -> Body {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_in_flight_are_bounded_and_small_requests_pass() {
-    let server = TestServer::builder().always_allow().start().await;
+    let server = TestServer::start().await;
     let cluster = server.hub();
     let (release, released) = watch::channel(false);
     let mut clients = JoinSet::new();
