@@ -6,7 +6,8 @@
 //!
 //! Turns alone do not help against a policy whose every evaluation takes seconds: it could hold every place while the others
 //! wait for their turn. So a policy is *slow* if its last evaluation was, or if it has not been evaluated yet, and slow
-//! policies together never hold the last place.
+//! policies together never hold the last place. A policy that was quick can become slow on every place at the same time:
+//! an evaluation that [overruns](FairQueue::overrun) counts as slow from then on, and quick policies get an extra place.
 //!
 //! The queue is a value: the caller chooses what represents a waiting request, and time comes in as durations.
 
@@ -34,6 +35,8 @@ pub enum Pace {
     Quick,
     /// Its last evaluation took long, or there was none: it may not.
     Slow,
+    /// It was quick when the evaluation started, and the evaluation takes long. Only for [`FairQueue::leave`].
+    Overrun,
 }
 
 /// How many policies without waiting requests are remembered. When there are more, all of them are forgotten.
@@ -80,6 +83,7 @@ pub struct FairQueue<W> {
     limits: FairLimits,
     running: usize,
     running_slow: usize,
+    running_overrun: usize,
     n_waiting: usize,
     next_ticket: u64,
     lanes: HashMap<Arc<str>, Lane<W>>,
@@ -112,6 +116,7 @@ impl<W> FairQueue<W> {
             },
             running: 0,
             running_slow: 0,
+            running_overrun: 0,
             n_waiting: 0,
             next_ticket: 0,
             lanes: HashMap::new(),
@@ -150,15 +155,25 @@ impl<W> FairQueue<W> {
     /// Ends an evaluation. Returns the requests that start now; each of them has a place already.
     pub fn leave(&mut self, policy: &Arc<str>, pace: Pace, took: Duration) -> Vec<Admitted<W>> {
         self.running -= 1;
-        if pace == Pace::Slow {
-            self.running_slow -= 1;
+        match pace {
+            Pace::Quick => {}
+            Pace::Slow => self.running_slow -= 1,
+            Pace::Overrun => self.running_overrun -= 1,
         }
-        self.remember(policy, took);
-        let mut admitted = Vec::new();
-        while let Some(next) = self.next() {
-            admitted.push(next);
-        }
-        admitted
+        let pace = match took > self.limits.slow_after {
+            true => Pace::Slow,
+            false => Pace::Quick,
+        };
+        self.set_pace(policy, pace);
+        self.admit()
+    }
+
+    /// Counts a running evaluation that started as [`Pace::Quick`] as slow, because it has taken longer than
+    /// [`FairLimits::slow_after`]. It leaves as [`Pace::Overrun`]. Returns the requests that start now.
+    pub fn overrun(&mut self, policy: &Arc<str>) -> Vec<Admitted<W>> {
+        self.running_overrun += 1;
+        self.set_pace(policy, Pace::Slow);
+        self.admit()
     }
 
     /// Removes a waiting request. A request that was admitted meanwhile is not found: it has a place and must leave.
@@ -186,6 +201,10 @@ impl<W> FairQueue<W> {
         self.n_waiting
     }
 
+    fn admit(&mut self) -> Vec<Admitted<W>> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
     /// Takes the first lane that may start, in turn, and puts it last.
     fn next(&mut self) -> Option<Admitted<W>> {
         let at = self.turns.iter().position(|policy| {
@@ -210,9 +229,18 @@ impl<W> FairQueue<W> {
 
     fn has_place(&self, pace: Pace) -> bool {
         // With a single place there is none to keep free.
-        let slow_places = (self.limits.places - 1).max(1);
-        self.running < self.limits.places
-            && (pace == Pace::Quick || self.running_slow < slow_places)
+        let places = self.limits.places;
+        let slow_places = (places - 1).max(1);
+        let n_slow = self.running_slow + self.running_overrun;
+        match pace {
+            Pace::Slow | Pace::Overrun => self.running < places && n_slow < slow_places,
+            // Evaluations that overran hold places until they end. One quick evaluation may run beside them; the bound
+            // limits what several policies that overrun one after the other can take.
+            Pace::Quick => {
+                let is_extra = self.running_overrun > 0 && self.running == n_slow;
+                self.running < places || (is_extra && self.running < 2 * places)
+            }
+        }
     }
 
     fn start(&mut self, pace: Pace) {
@@ -222,11 +250,7 @@ impl<W> FairQueue<W> {
         }
     }
 
-    fn remember(&mut self, policy: &Arc<str>, took: Duration) {
-        let pace = match took > self.limits.slow_after {
-            true => Pace::Slow,
-            false => Pace::Quick,
-        };
+    fn set_pace(&mut self, policy: &Arc<str>, pace: Pace) {
         if let Some(lane) = self.lanes.get_mut(policy) {
             lane.pace = pace;
             return;

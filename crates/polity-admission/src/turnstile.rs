@@ -14,6 +14,9 @@ use tokio::sync::oneshot;
 
 use crate::fair::{Admitted, Entered, FairLimits, FairQueue, Full, Pace, Ticket};
 
+/// Waiting requests look at the time of running evaluations at most this often.
+const SHORTEST_CHECK: Duration = Duration::from_millis(1);
+
 /// Why a request is not evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
@@ -55,23 +58,69 @@ pub(crate) struct Turnstile(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    queue: Mutex<FairQueue<oneshot::Sender<Pass>>>,
+    state: Mutex<State>,
+    slow_after: Duration,
     clock: Clock,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: FairQueue<oneshot::Sender<Pass>>,
+    /// The running evaluations that count as quick.
+    quick: Vec<RunningQuick>,
+    n_passes: u64,
+}
+
+#[derive(Debug)]
+struct RunningQuick {
+    pass: u64,
+    policy: Arc<str>,
+    since: Moment,
 }
 
 /// A permission to run an evaluation; dropping it gives the place to the next request.
 #[derive(Debug)]
 pub(crate) struct Pass {
     turnstile: Turnstile,
+    id: u64,
     policy: Arc<str>,
+    /// The pace at the start. An evaluation that overruns counts as slow later.
     pace: Pace,
     since: Moment,
 }
 
+impl State {
+    /// Notes that an evaluation starts. Returns the id of its pass.
+    fn start(&mut self, policy: &Arc<str>, pace: Pace, since: Moment) -> u64 {
+        self.n_passes += 1;
+        let pass = self.n_passes;
+        if pace == Pace::Quick {
+            self.quick.push(RunningQuick {
+                pass,
+                policy: policy.clone(),
+                since,
+            });
+        }
+        pass
+    }
+
+    /// Removes an evaluation from those that count as quick. Returns whether it was one of them.
+    fn remove_quick(&mut self, pass: u64) -> bool {
+        let at = self.quick.iter().position(|running| running.pass == pass);
+        at.map(|at| self.quick.swap_remove(at)).is_some()
+    }
+}
+
 impl Turnstile {
     pub(crate) fn new(limits: FairLimits, clock: Clock) -> Self {
+        let state = State {
+            queue: FairQueue::new(limits),
+            quick: Vec::new(),
+            n_passes: 0,
+        };
         Self(Arc::new(Inner {
-            queue: Mutex::new(FairQueue::new(limits)),
+            state: Mutex::new(state),
+            slow_after: limits.slow_after.max(SHORTEST_CHECK),
             clock,
         }))
     }
@@ -79,15 +128,27 @@ impl Turnstile {
     /// Waits for a place, at most until the deadline.
     pub(crate) async fn enter(&self, policy: &Arc<str>, deadline: Deadline) -> Result<Pass, Shed> {
         let mut granted = None;
-        let entered = self.queue(|queue| {
-            queue.enter(policy, || {
+        let since = self.0.clock.moment();
+        let (entered, id) = self.state(|state| {
+            let entered = state.queue.enter(policy, || {
                 let (grant, wait) = oneshot::channel();
                 granted = Some(wait);
                 grant
-            })
+            });
+            let id = match entered {
+                Entered::Now(pace) => state.start(policy, pace, since),
+                Entered::Wait(_) | Entered::Refused(_) => 0,
+            };
+            (entered, id)
         });
         match (entered, granted) {
-            (Entered::Now(pace), _) => Ok(self.pass(policy.clone(), pace)),
+            (Entered::Now(pace), _) => Ok(Pass {
+                turnstile: self.clone(),
+                id,
+                policy: policy.clone(),
+                pace,
+                since,
+            }),
             (Entered::Refused(Full::Policy), _) => Err(Shed::PolicyQueue),
             (Entered::Refused(Full::Everyone), _) => Err(Shed::Queue),
             (Entered::Wait(ticket), Some(granted)) => {
@@ -101,7 +162,7 @@ impl Turnstile {
         &self,
         policy: &Arc<str>,
         ticket: Ticket,
-        granted: oneshot::Receiver<Pass>,
+        mut granted: oneshot::Receiver<Pass>,
         deadline: Deadline,
     ) -> Result<Pass, Shed> {
         // Leaves the queue also when the client disconnects and this future is dropped.
@@ -116,38 +177,71 @@ impl Turnstile {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            biased;
-            pass = granted => pass.map(Pass::starting_now).map_err(|_| Shed::Queue),
-            () = too_late => Err(Shed::Deadline),
+        let mut too_late = std::pin::pin!(too_late);
+        loop {
+            // Only requests that wait look at the time of those that run: an evaluation that does not hold up anyone
+            // needs no timer.
+            self.count_overruns();
+            tokio::select! {
+                biased;
+                pass = &mut granted => return pass.map(Pass::starting_now).map_err(|_| Shed::Queue),
+                () = &mut too_late => return Err(Shed::Deadline),
+                () = self.0.clock.sleep(self.0.slow_after) => {}
+            }
         }
     }
 
-    fn pass(&self, policy: Arc<str>, pace: Pace) -> Pass {
-        Pass {
-            since: self.0.clock.moment(),
-            turnstile: self.clone(),
-            policy,
-            pace,
-        }
+    /// Counts quick evaluations that have run for too long as slow, and starts the requests that get a place by that.
+    fn count_overruns(&self) {
+        let now = self.0.clock.moment();
+        let slow_after = self.0.slow_after;
+        let admitted = self.state(|state| {
+            let is_over = |running: &mut RunningQuick| now.since(running.since) > slow_after;
+            let overruns: Vec<_> = state.quick.extract_if(.., is_over).collect();
+            let queue = &mut state.queue;
+            let admitted = overruns.iter().flat_map(|run| queue.overrun(&run.policy));
+            admitted.collect()
+        });
+        self.grant(admitted);
     }
 
-    fn release(&self, policy: &Arc<str>, pace: Pace, took: Duration) {
-        let admitted = self.queue(|queue| queue.leave(policy, pace, took));
+    fn release(&self, pass: &Pass) {
+        let took = self.0.clock.moment().since(pass.since);
+        let admitted = self.state(|state| {
+            let has_overrun = !state.remove_quick(pass.id) && pass.pace == Pace::Quick;
+            let pace = if has_overrun {
+                Pace::Overrun
+            } else {
+                pass.pace
+            };
+            state.queue.leave(&pass.policy, pace, took)
+        });
+        self.grant(admitted);
+    }
+
+    fn grant(&self, admitted: Vec<Admitted<oneshot::Sender<Pass>>>) {
         for Admitted {
             policy,
             pace,
             waiter,
         } in admitted
         {
+            let since = self.0.clock.moment();
+            let pass = Pass {
+                id: self.state(|state| state.start(&policy, pace, since)),
+                turnstile: self.clone(),
+                policy,
+                pace,
+                since,
+            };
             // If the waiter is gone, its pass is dropped and goes to the next one.
-            drop(waiter.send(self.pass(policy, pace)));
+            drop(waiter.send(pass));
         }
     }
 
-    fn queue<T>(&self, edit: impl FnOnce(&mut FairQueue<oneshot::Sender<Pass>>) -> T) -> T {
+    fn state<T>(&self, edit: impl FnOnce(&mut State) -> T) -> T {
         // Nothing panics while it holds the lock; if it did, the queue would still be whole.
-        edit(&mut self.0.queue.lock().unwrap_or_else(PoisonError::into_inner))
+        edit(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -157,21 +251,27 @@ impl Pass {
     pub(crate) fn run<T>(&self, evaluate: impl FnOnce() -> T) -> T {
         match self.pace {
             Pace::Quick => evaluate(),
-            Pace::Slow => off_the_worker(evaluate),
+            Pace::Slow | Pace::Overrun => off_the_worker(evaluate),
         }
     }
 
     /// Starts the measurement of the evaluation, which does not include the time in the queue.
     fn starting_now(mut self) -> Self {
-        self.since = self.turnstile.0.clock.moment();
+        let since = self.turnstile.0.clock.moment();
+        self.since = since;
+        self.turnstile.state(|state| {
+            let mut quick = state.quick.iter_mut();
+            if let Some(running) = quick.find(|running| running.pass == self.id) {
+                running.since = since;
+            }
+        });
         self
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let took = self.turnstile.0.clock.moment().since(self.since);
-        self.turnstile.release(&self.policy, self.pace, took);
+        self.turnstile.release(self);
     }
 }
 
@@ -186,7 +286,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let grant = self
             .turnstile
-            .queue(|queue| queue.give_up(self.policy, self.ticket));
+            .state(|state| state.queue.give_up(self.policy, self.ticket));
         drop(grant);
     }
 }
@@ -242,13 +342,13 @@ mod tests {
             let turnstile = turnstile.clone();
             async move { turnstile.enter(&policy("b"), Deadline::NEVER).await }
         });
-        until(|| turnstile.queue(|queue| queue.waiting()) == 1).await;
+        until(|| turnstile.state(|state| state.queue.waiting()) == 1).await;
         drop(first);
         let second = waiting.await.unwrap().unwrap();
         assert_eq!(&*second.policy, "b");
-        assert_eq!(turnstile.queue(|queue| queue.running()), 1);
+        assert_eq!(turnstile.state(|state| state.queue.running()), 1);
         drop(second);
-        assert_eq!(turnstile.queue(|queue| queue.running()), 0);
+        assert_eq!(turnstile.state(|state| state.queue.running()), 0);
     }
 
     #[tokio::test]
@@ -276,7 +376,37 @@ mod tests {
         clock.wait_for_sleepers(1).await;
         clock.advance(WAIT);
         assert_eq!(waiting.await.unwrap().unwrap_err(), Shed::Deadline);
-        assert_eq!(turnstile.queue(|queue| queue.waiting()), 0);
+        assert_eq!(turnstile.state(|state| state.queue.waiting()), 0);
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_stops_being_quick_does_not_hold_up_others() {
+        let (clock, turnstile) = turnstile(2);
+        let enter = |name: &'static str| {
+            let turnstile = turnstile.clone();
+            tokio::spawn(async move { turnstile.enter(&policy(name), Deadline::NEVER).await })
+        };
+        for name in ["noisy", "other"] {
+            // Evaluated once, both are known to be quick.
+            drop(enter(name).await.unwrap().unwrap());
+        }
+        let noisy = enter("noisy").await.unwrap().unwrap();
+        assert_eq!(noisy.pace, Pace::Quick);
+        let other = enter("other");
+        clock.wait_for_sleepers(1).await;
+        clock.advance(Duration::from_millis(101));
+        let other = other.await.unwrap().unwrap();
+        assert_eq!(turnstile.state(|state| state.queue.running()), 2);
+        // The noisy policy does not get an extra place.
+        let again = enter("noisy");
+        until(|| turnstile.state(|state| state.queue.waiting()) == 1).await;
+        drop(other);
+        assert_eq!(turnstile.state(|state| state.queue.waiting()), 1);
+        drop(noisy);
+        let again = again.await.unwrap().unwrap();
+        assert_eq!(again.pace, Pace::Slow);
+        drop(again);
+        assert_eq!(turnstile.state(|state| state.queue.running()), 0);
     }
 
     #[tokio::test]
@@ -291,12 +421,12 @@ mod tests {
             tokio::spawn(async move { turnstile.enter(&policy(name), Deadline::NEVER).await })
         };
         let gone = enter("b");
-        until(|| turnstile.queue(|queue| queue.waiting()) == 1).await;
+        until(|| turnstile.state(|state| state.queue.waiting()) == 1).await;
         let stays = enter("c");
-        until(|| turnstile.queue(|queue| queue.waiting()) == 2).await;
+        until(|| turnstile.state(|state| state.queue.waiting()) == 2).await;
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
-        assert_eq!(turnstile.queue(|queue| queue.waiting()), 1);
+        assert_eq!(turnstile.state(|state| state.queue.waiting()), 1);
         drop(first);
         assert_eq!(&*stays.await.unwrap().unwrap().policy, "c");
     }

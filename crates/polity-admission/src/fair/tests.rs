@@ -117,6 +117,43 @@ fn a_noisy_policy_leaves_the_last_place_to_others() {
 }
 
 #[test]
+fn a_policy_that_turns_slow_on_every_place_leaves_one_to_others() {
+    let mut queue = queue(2, &["noisy", "other"]);
+    assert_eq!(enter(&mut queue, "noisy", "n1"), Entered::Now(Pace::Quick));
+    assert_eq!(enter(&mut queue, "noisy", "n2"), Entered::Now(Pace::Quick));
+    for (policy, name) in [("noisy", "n3"), ("other", "o1"), ("other", "o2")] {
+        assert!(matches!(enter(&mut queue, policy, name), Entered::Wait(_)));
+    }
+    let overrun = |queue: &mut FairQueue<_>, policy: &str| -> Vec<&str> {
+        let admitted = queue.overrun(&policy.into());
+        admitted.into_iter().map(|next| next.waiter).collect()
+    };
+    // The first place that it holds for too long is not given to another one: a quick policy holds the second.
+    assert_eq!(overrun(&mut queue, "noisy"), [""; 0]);
+    // Now no place is left for quick policies, so that they get an extra one, and one after the other.
+    assert_eq!(overrun(&mut queue, "noisy"), ["o1"]);
+    assert_eq!(leave(&mut queue, "other", Pace::Quick, QUICK), ["o2"]);
+    assert_eq!(leave(&mut queue, "other", Pace::Quick, QUICK), [""; 0]);
+    // The noisy policy is slow from now on, and waits until it holds no place.
+    assert_eq!(leave(&mut queue, "noisy", Pace::Overrun, LONG), [""; 0]);
+    assert_eq!(leave(&mut queue, "noisy", Pace::Overrun, LONG), ["n3"]);
+}
+
+#[test]
+fn policies_that_overrun_one_after_the_other_are_bounded() {
+    let names = ["a", "b", "c", "d", "e"];
+    let mut queue = queue(2, &names);
+    let mut n_started = 0;
+    for name in names {
+        if enter(&mut queue, name, "x") == Entered::Now(Pace::Quick) {
+            n_started += 1;
+            queue.overrun(&name.into());
+        }
+    }
+    assert_eq!((n_started, queue.running()), (4, 4));
+}
+
+#[test]
 fn a_stranger_leaves_the_last_place_to_others() {
     let mut queue = queue(2, &["known"]);
     assert_eq!(enter(&mut queue, "new", "n1"), Entered::Now(Pace::Slow));

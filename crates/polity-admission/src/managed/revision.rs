@@ -105,6 +105,12 @@ impl Revision {
         self.object.metadata.name.as_deref().unwrap_or_default()
     }
 
+    /// The namespace of the policy; absent for policies of the cluster.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        let namespace = self.object.spec.object_reference.namespace.as_deref();
+        namespace.filter(|_| self.kind.is_namespaced)
+    }
+
     /// The specification of the policy, as it was stored.
     pub(crate) fn spec(&self) -> Option<&Map<String, Value>> {
         self.object.spec.data.get("spec").and_then(Value::as_object)

@@ -16,6 +16,11 @@ use crate::managed::status::{Build, Crashed};
 
 /// How many revisions without a crash are initialised at once: one that hangs must not delay the others.
 pub(crate) const AT_ONCE: usize = 4;
+/// How many of them may be policies of namespaces: the modules of tenants, which may come from slow registries, must not
+/// delay the policies of the cluster.
+const AT_ONCE_NAMESPACED: usize = AT_ONCE - 1;
+/// How many of them may be policies of one namespace, so that no namespace delays another one.
+const AT_ONCE_PER_NAMESPACE: usize = 2;
 
 /// The last attempt of this leader on a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,18 +151,19 @@ impl View<'_> {
             .filter(|(_, tried)| matches!(tried, Tried::Working { .. }))
             .map(|(uid, _)| uid)
             .collect();
-        let mut running = working.iter().filter_map(|uid| self.revisions.get(*uid));
-        if running.any(|revision| self.n_crashes(revision) > 0) {
+        let running = working.iter().filter_map(|uid| self.revisions.get(*uid));
+        let running: Vec<&Revision> = running.map(|revision| &**revision).collect();
+        if running.iter().any(|revision| self.n_crashes(revision) > 0) {
             return Vec::new();
         }
-        let (crashed, mut others): (Vec<_>, Vec<_>) = due
+        let (crashed, others): (Vec<_>, Vec<_>) = due
             .into_iter()
             .partition(|revision| self.n_crashes(revision) > 0);
-        others.truncate(AT_ONCE.saturating_sub(working.len()));
-        if others.is_empty() && working.is_empty() {
-            others.extend(crashed.first());
+        let mut chosen = shared_out(&running, working.len(), others);
+        if chosen.is_empty() && working.is_empty() {
+            chosen.extend(crashed.first());
         }
-        others
+        chosen
     }
 
     /// How many crashes count against a revision, those before it was last given up included.
@@ -165,6 +171,36 @@ impl View<'_> {
         let earlier = initializer(revision).map_or(0, |by| by.crashes);
         self.crashes.n_counted(revision).saturating_add(earlier)
     }
+}
+
+/// The revisions that fit beside those that are being initialised, in the order in which they are due. Those of a
+/// namespace that has its share wait, and others go first.
+fn shared_out<'r>(
+    running: &[&Revision],
+    n_working: usize,
+    due: Vec<&'r Revision>,
+) -> Vec<&'r Revision> {
+    let mut by_namespace: BTreeMap<&str, usize> = BTreeMap::new();
+    for namespace in running.iter().filter_map(|revision| revision.namespace()) {
+        *by_namespace.entry(namespace).or_default() += 1;
+    }
+    let mut n_namespaced: usize = by_namespace.values().sum();
+    let mut chosen = Vec::new();
+    for revision in due {
+        if n_working + chosen.len() >= AT_ONCE {
+            break;
+        }
+        if let Some(namespace) = revision.namespace() {
+            let n_of_namespace = by_namespace.entry(namespace).or_default();
+            if *n_of_namespace >= AT_ONCE_PER_NAMESPACE || n_namespaced >= AT_ONCE_NAMESPACED {
+                continue;
+            }
+            *n_of_namespace += 1;
+            n_namespaced += 1;
+        }
+        chosen.push(revision);
+    }
+    chosen
 }
 
 impl Job {

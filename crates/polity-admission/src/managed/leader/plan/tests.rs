@@ -217,6 +217,33 @@ fn what_one_revision_gets() {
 }
 
 #[test]
+fn no_namespace_delays_another_one_or_the_cluster() {
+    let of_namespace = |n, namespace| Sample::new(n).of_kind("AdmissionPolicy", Some(namespace));
+    let noisy = |n| of_namespace(n, "noisy");
+    let working = Tried::Working { n: 0 };
+    assert_eq!(
+        told((1..=5).map(noisy), &[]),
+        "take r1 #1, take r2 #1",
+        "a namespace has two at most"
+    );
+    let others = [noisy(3), noisy(4), of_namespace(5, "other"), Sample::new(6)];
+    let busy = || [noisy(1), noisy(2)].into_iter().chain(others.clone());
+    assert_eq!(
+        told(busy(), &[("r1", working), ("r2", working)]),
+        "take r5 #1, take r6 #1",
+        "others do not wait for it"
+    );
+    assert_eq!(
+        told(
+            (1..=6).map(|n| of_namespace(n, ["a", "b", "c"][n as usize % 3])),
+            &[]
+        ),
+        "take r1 #1, take r2 #1, take r3 #1",
+        "one is left for the cluster"
+    );
+}
+
+#[test]
 fn four_at_once_and_what_serves_first() {
     let six = || {
         [
