@@ -6,12 +6,14 @@
 //!   ([`policy_server_of`]);
 //! - its command is that of a policy server (`command`);
 //! - its variables are on the list of names that a policy server reads (`environment`);
-//! - its volumes and mounts stay inside the data directory (`volumes`).
+//! - its volumes and mounts stay inside the data directory (`volumes`);
+//! - it loads compiled code only from directories that policy servers write (`code`).
 //!
 //! The last three are checked on the Pod itself and not on its owner: an editor of the deployment namespace may change
 //! a template, or forge an owner reference. Paths in values are checked when they are known, by
 //! [`crate::container::resolve`].
 
+mod code;
 mod command;
 mod environment;
 mod volumes;
@@ -87,6 +89,10 @@ pub enum Refusal {
         "volume {name:?} is of a kind that reaches outside the data directory, or is not known here"
     )]
     VolumeKind { name: String },
+    #[error(
+        "{variable} does not name a directory in an emptyDir or a claim: compiled code is loaded only from directories that policy servers write"
+    )]
+    Directory { variable: String },
     #[error("{path:?} is no {what}")]
     Path { what: &'static str, path: String },
 }
@@ -113,7 +119,8 @@ pub fn may_run(pod: &Pod, owners: &dyn Owners, permit: &Permit) -> Result<(), Re
     let container = only_container(pod)?;
     command::check(container)?;
     environment::check(container, &server)?;
-    volumes::check(pod, container)
+    volumes::check(pod, container)?;
+    code::check(pod, container)
 }
 
 /// The name of the PolicyServer that a StatefulSet belongs to; an error if its Pods are not run here.

@@ -437,3 +437,65 @@ fn volumes_stay_inside() {
         "\"$(X)\" is no subPath",
     );
 }
+
+#[test]
+fn compiled_code_comes_only_from_directories_that_policy_servers_write() {
+    let with = |name: &str, value: Value| {
+        let mut variable = json!({ "name": name });
+        variable
+            .as_object_mut()
+            .unwrap()
+            .extend(value.as_object().unwrap().clone());
+        vec![
+            ("/spec/containers/0/env/-", variable),
+            (
+                "/spec/containers/0/volumeMounts/-",
+                json!({"name": "config", "mountPath": "/evil"}),
+            ),
+            (
+                "/spec/containers/0/volumeMounts/-",
+                json!({"name": "certs", "mountPath": "/cache/certs"}),
+            ),
+        ]
+    };
+    for variable in [
+        "POLITY_CACHE_DIR",
+        "KUBEWARDEN_POLICIES_DOWNLOAD_DIR",
+        "KUBEWARDEN_SIGSTORE_CACHE_DIR",
+        "TMPDIR",
+    ] {
+        for path in ["/cache", "/cache/", "/cache/x", "/tmp/x"] {
+            check(path, &with(variable, json!({ "value": path })), &[], "run");
+        }
+        for path in [
+            "/evil",
+            "/evil/..data/r",
+            "/cache/certs",
+            "/cache/certs/x",
+            "/cache/../evil",
+            "/cache/..data",
+            "/cache$(X)",
+            "/cachet",
+            "/etc",
+            "cache",
+            "",
+        ] {
+            let expected =
+                format!("{variable} does not name a directory in an emptyDir or a claim");
+            check(
+                path,
+                &with(variable, json!({ "value": path })),
+                &[],
+                &expected,
+            );
+        }
+        let from_map = json!({"valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}});
+        let expected = format!("{variable} does not name");
+        check(
+            "from a ConfigMap",
+            &with(variable, from_map),
+            &[],
+            &expected,
+        );
+    }
+}
