@@ -108,7 +108,7 @@ impl Revision {
     /// The namespace of the policy; absent for policies of the cluster.
     pub(crate) fn namespace(&self) -> Option<&str> {
         let namespace = self.object.spec.object_reference.namespace.as_deref();
-        namespace.filter(|_| self.kind.is_namespaced)
+        namespace.filter(|_| self.kind.is_namespaced())
     }
 
     /// The specification of the policy, as it was stored.

@@ -1,7 +1,7 @@
 //! An explanation for people: the policies, then every field with its winner and its losers.
 
 use jiff::Timestamp;
-use polity_attach::{Explanation, PolicyEntry, Rule};
+use polity_attach::{Explanation, PolicyEntry};
 
 use crate::attachment::text::{age, row, short};
 use crate::output::{Paint, columns};
