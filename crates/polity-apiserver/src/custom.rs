@@ -1,5 +1,5 @@
 //! Custom resources: their definitions as objects, and the kinds they make
-//! (docs/spec/apiserver.md#15-customresourcedefinitions).
+//! (docs/spec/apiserver.md#15).
 
 pub mod approval;
 pub mod bucket;

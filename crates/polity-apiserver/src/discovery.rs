@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are (docs/spec/apiserver.md#3-discovery).
+//! Discovery: which groups, versions and resources there are (docs/spec/apiserver.md#3).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Thin OpenAPI v3: what `kubectl` validates and explains with, and no more (docs/spec/apiserver.md#4-openapi).
+//! Thin OpenAPI v3: what `kubectl` validates and explains with, and no more (docs/spec/apiserver.md#4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Delete and deletecollection: finalizers, grace, propagation
-//! (docs/spec/apiserver.md#13-deletion-and-garbage-collection).
+//! (docs/spec/apiserver.md#13).
 
 use http::StatusCode;
 use jiff::SignedDuration;

@@ -1,4 +1,4 @@
-//! Lists: which snapshot, which page, which objects (docs/spec/apiserver.md#8-list).
+//! Lists: which snapshot, which page, which objects (docs/spec/apiserver.md#8).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The four kinds of patch (docs/spec/apiserver.md#10-patch).
+//! The four kinds of patch (docs/spec/apiserver.md#10).
 
 use http::StatusCode;
 use polity_core::field::{FieldError, FieldPath};

@@ -1,4 +1,4 @@
-//! Watches: one snapshot, then every later change, each once and in order (docs/spec/apiserver.md#9-watch).
+//! Watches: one snapshot, then every later change, each once and in order (docs/spec/apiserver.md#9).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `metadata`: reading it, filling it in, and validating it (docs/spec/apiserver.md#6-object-metadata).
+//! `metadata`: reading it, filling it in, and validating it (docs/spec/apiserver.md#6).
 
 use std::collections::HashSet;
 

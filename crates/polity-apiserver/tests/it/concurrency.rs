@@ -1,5 +1,5 @@
 //! Many writers at once: who wins, who is told, and that nothing is lost
-//! (docs/spec/apiserver.md#7-concurrency-and-errors).
+//! (docs/spec/apiserver.md#7).
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! CustomResourceDefinitions over their life: names, establishment, schemas that change, subresources,
-//! columns, versions, deletion (docs/spec/apiserver.md#15-customresourcedefinitions).
+//! columns, versions, deletion (docs/spec/apiserver.md#15).
 
 use polity_testing::eventually;
 use polity_testing::http::short;

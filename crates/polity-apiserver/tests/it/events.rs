@@ -1,4 +1,4 @@
-//! Events: two kinds on one store, and an hour to live (docs/spec/apiserver.md#19-events-and-leases).
+//! Events: two kinds on one store, and an hour to live (docs/spec/apiserver.md#19).
 
 use std::time::Duration;
 

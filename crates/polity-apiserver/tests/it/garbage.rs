@@ -1,5 +1,5 @@
 //! Deletion and garbage collection: policies, finalizers, owners and dependents
-//! (docs/spec/apiserver.md#13-deletion-and-garbage-collection).
+//! (docs/spec/apiserver.md#13).
 
 use polity_testing::eventually;
 use serde_json::{Value, json};

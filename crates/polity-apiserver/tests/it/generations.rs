@@ -1,4 +1,4 @@
-//! The generation of built-in kinds, and what a write may not change (docs/spec/apiserver.md#6-object-metadata).
+//! The generation of built-in kinds, and what a write may not change (docs/spec/apiserver.md#6).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Lists: order, pages on one snapshot, versions, selectors (docs/spec/apiserver.md#8-list).
+//! Lists: order, pages on one snapshot, versions, selectors (docs/spec/apiserver.md#8).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Namespaces: what is there, what is refused, how one goes (docs/spec/apiserver.md#14-namespaces).
+//! Namespaces: what is there, what is refused, how one goes (docs/spec/apiserver.md#14).
 
 use polity_testing::eventually;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Watches: order, completeness, selectors, bookmarks, ends (docs/spec/apiserver.md#9-watch).
+//! Watches: order, completeness, selectors, bookmarks, ends (docs/spec/apiserver.md#9).
 
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Lowering of configuration policies: what the declared fields become, and which mistakes are reported.
+
 use serde_json::{Value, json};
 
 use super::*;
