@@ -17,6 +17,7 @@ pub mod lease;
 pub mod logs;
 pub mod metrics;
 pub mod parent;
+pub mod process;
 mod random;
 pub mod retry;
 pub mod serve;

@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    CommitError, HealthError, HistoryError, Index, Object, OpenError, Options, Place, Revision, Snapshot, Watch,
-    Write,
+    CommitError, HealthError, HistoryError, Index, Object, OpenError, Options, Place, Revision,
+    Snapshot, Watch, Write,
     engine::Engine,
     record::Record,
     state::State,

@@ -152,7 +152,9 @@ impl<I: Index> Writer<I> {
             gone.extend(state.history.forget(compact.up_to.min(state.revision)));
         }
         let is_change = !events.is_empty() || !gone.is_empty() || compact.is_some();
-        if (is_change || is_probe) && let Err(failure) = self.commit(state, events, &gone) {
+        if (is_change || is_probe)
+            && let Err(failure) = self.commit(state, events, &gone)
+        {
             // Also those that were refused: what they were judged against did not come to be.
             refuse(
                 answers.into_iter().map(|(answer, _)| answer),

@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("polity-fetch", &[]),
     ("polity-store", &[]),
     ("polity-runtime", &[]),
+    ("polity-reconcile", &["polity-runtime"]),
     (
         "polity-host",
         &[
@@ -52,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-attach",
             "polity-cel",
             "polity-pki",
+            "polity-reconcile",
             "polity-runtime",
         ],
     ),
@@ -94,7 +96,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-webhooks",
         ],
     ),
-    ("polity-local", &["polity-api", "polity-runtime"]),
+    (
+        "polity-local",
+        &["polity-api", "polity-reconcile", "polity-runtime"],
+    ),
     (
         "polity-dashboard",
         &[
@@ -138,6 +143,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-dashboard",
             "polity-fleet",
             "polity-local",
+            "polity-reconcile",
             "polity-runtime",
             "polity-store",
         ],

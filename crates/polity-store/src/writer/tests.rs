@@ -14,7 +14,8 @@ use std::{
 use redb::{BackendError, Database, StorageBackend, backends::FileBackend};
 
 use crate::{
-    Change, CommitError, Expect, HealthError, HistoryLimits, Key, Options, Payload, Revision, Store, Write,
+    Change, CommitError, Expect, HealthError, HistoryLimits, Key, Options, Payload, Revision,
+    Store, Write,
     engine::{Disk, Engine},
 };
 
@@ -130,7 +131,10 @@ async fn health_is_that_of_the_last_transaction() {
     };
     assert_eq!(store.health(), Ok(()));
     faults.arm(0, 1);
-    store.commit(put("refused")).await.expect_err("the disk is full");
+    store
+        .commit(put("refused"))
+        .await
+        .expect_err("the disk is full");
     let health = store.health();
     assert!(
         matches!(&health, Err(HealthError::Failing { reason }) if reason.contains("no space left")),
