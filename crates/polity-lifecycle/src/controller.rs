@@ -1,13 +1,12 @@
-//! The controller of one process: it works while it leads, renews the authority, and stops in order.
+//! The controllers of policies and policy servers, as one unit that a process runs in each of its terms.
 
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client};
-use polity_runtime::lease::{BadTiming, Election, Elector, Leadership, LeaseTiming};
-use polity_runtime::{Clock, Shutdown};
+use kube::Client;
+use polity_reconcile::{ControllerMetrics, Term};
+use polity_runtime::Clock;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::certificates::{Authorities, CHECK_EVERY};
 use crate::defaults::Defaults;
@@ -18,25 +17,17 @@ use crate::policies::Lifecycle;
 use crate::servers::{SecretError, Servers, ensure_authorities};
 use crate::webhooks::Registration;
 
-/// The Lease of the controllers.
+/// The Lease of the process that runs these controllers.
 pub const CONTROLLER_LEASE: &str = "a4ddbf36.kubewarden.io";
 /// How often revisions and webhooks without a policy are looked for.
 const ORPHANS_EVERY: Duration = Duration::from_mins(10);
 /// The pause after the authority could not be read or renewed.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Why the controller cannot run.
-#[derive(Debug, thiserror::Error)]
-pub enum ControllerError {
-    /// The timing of the election.
-    #[error("taking part in the election")]
-    Election(#[from] BadTiming),
-}
-
-/// The parts and settings of a controller.
+/// The controllers of policies, policy servers, recommended policies and our own webhook configurations.
 #[derive(Clone)]
-pub struct Controller {
-    /// The client that reads and writes.
+pub struct LifecycleController {
+    /// The client that reads and, during a term, writes.
     pub client: Client,
     /// The time.
     pub clock: Clock,
@@ -44,115 +35,82 @@ pub struct Controller {
     pub settings: Settings,
     /// How policy servers are set up.
     pub setup: Setup,
-    /// Its name in the election; `None` works without one.
-    pub identity: Option<String>,
-    /// Where it counts statuses.
-    pub metrics: Option<PolicyMetrics>,
-    /// The configurations of the webhooks that this process serves; they are restored while it leads. `None` when it
+    /// The ConfigMap with recommended policies; `None` applies none.
+    pub defaults_config_map: Option<String>,
+    /// Where statuses are counted.
+    pub policy_metrics: Option<PolicyMetrics>,
+    /// Where watches and reconciles are counted.
+    pub controller_metrics: ControllerMetrics,
+    /// The configurations of the webhooks that this process serves; they are restored during a term. `None` when it
     /// serves none.
     pub registration: Option<Registration>,
 }
 
-impl Controller {
-    /// Works until the shutdown, while it leads. The lease is released when all work has ended.
-    pub async fn run(self, shutdown: Shutdown) -> Result<(), ControllerError> {
-        self.run_with_defaults(None, shutdown).await
-    }
-
-    /// Runs, and applies the recommended policies in a ConfigMap of this name.
-    pub async fn run_with_defaults(
-        self,
-        config_map: Option<String>,
-        shutdown: Shutdown,
-    ) -> Result<(), ControllerError> {
-        let defaults = config_map.map(|name| {
-            let (client, clock) = (self.client.clone(), self.clock.clone());
-            Defaults::new(client, clock, &self.settings.namespace, &name)
-        });
-        let Some(identity) = self.identity.clone() else {
-            Box::pin(self.lead(defaults.as_ref(), shutdown)).await;
-            return Ok(());
-        };
-        let elector = Elector::new(identity, LeaseTiming::default())?;
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.settings.namespace);
-        let (election, mut leadership) =
-            Election::new(leases, CONTROLLER_LEASE, elector, self.clock.clone());
-        let ended = Shutdown::new();
-        let taking_part = election.run(ended.clone());
-        let working = async {
-            let is_leading = |now: &Leadership| matches!(now, Leadership::Leading { .. });
-            let terms = async {
-                while leadership.wait_for(is_leading).await.is_ok() {
-                    let term = shutdown.child();
-                    let lost = async {
-                        let _ = leadership.wait_for(|now| !is_leading(now)).await;
-                        term.trigger();
-                    };
-                    tokio::join!(self.lead(defaults.as_ref(), term.clone()), async {
-                        tokio::select! {
-                            () = lost => {}
-                            () = term.triggered() => {}
-                        }
-                    });
-                }
-            };
-            let _ = Box::pin(shutdown.run_until(terms)).await;
-            ended.trigger();
-        };
-        tokio::join!(taking_part, working);
-        Ok(())
-    }
-
-    /// One term as the leader: first the certificates, then everything that needs them.
-    async fn lead(&self, defaults: Option<&Defaults>, term: Shutdown) {
-        let Some(authorities) = Box::pin(term.run_until(self.first_authorities())).await else {
+impl LifecycleController {
+    /// Runs until the term ends: first the certificates, then everything that needs them.
+    pub async fn run(&self, term: &Term) {
+        let client = term.guard(&self.client);
+        let first = Box::pin(self.first_authorities(&client));
+        let Some(authorities) = term.run_until(first).await else {
             return;
         };
         let mut settings = self.settings.clone();
         settings.ca_bundle = authorities.bundle();
-        let lifecycle = Lifecycle::new(self.client.clone(), self.clock.clone(), settings)
-            .with_metrics(self.metrics.clone());
-        let servers = Servers::new(self.client.clone(), self.clock.clone(), self.setup.clone());
+        let (clock, metrics) = (&self.clock, &self.controller_metrics);
+        let lifecycle = Lifecycle::new(client.clone(), clock.clone(), settings)
+            .with_metrics(self.policy_metrics.clone(), metrics.clone());
+        let servers = Servers::new(client.clone(), clock.clone(), self.setup.clone())
+            .with_metrics(metrics.clone());
+        let defaults = self.defaults_config_map.as_deref().map(|config_map| {
+            let (client, namespace) = (client.clone(), &self.settings.namespace);
+            Defaults::new(client, clock.clone(), namespace, config_map)
+                .with_metrics(metrics.clone())
+        });
+        let registration = self.registration.clone();
         let (renewed, current) = watch::channel(authorities);
-        info!("leading");
         tokio::join!(
-            lifecycle.clone().run(term.clone()),
-            servers.run(current, term.clone()),
-            Box::pin(term.run_until(self.renew(&lifecycle, &renewed))),
+            Box::pin(lifecycle.clone().run(term)),
+            Box::pin(servers.run(current, term)),
+            Box::pin(term.run_until(self.renew(&client, &lifecycle, &renewed))),
             Box::pin(term.run_until(self.collect(&lifecycle))),
             Box::pin(async {
-                if let Some(registration) = &self.registration {
-                    let _ = Box::pin(term.run_until(registration.keep())).await;
+                if let Some(registration) = registration {
+                    registration.keep(metrics.clone(), term).await;
                 }
             }),
             Box::pin(async {
                 if let Some(defaults) = defaults {
-                    defaults.run(term.clone()).await;
+                    defaults.run(term).await;
                 }
             }),
         );
     }
 
-    async fn first_authorities(&self) -> Authorities {
+    async fn first_authorities(&self, client: &Client) -> Authorities {
         loop {
-            match self.authorities().await {
+            match self.authorities(client).await {
                 Ok(authorities) => return authorities,
-                Err(error) => self.complain(&error).await,
+                Err(error) => self.report(&error).await,
             }
         }
     }
 
     /// Renews the authority. Webhooks trust the new one before any policy server serves with it.
-    async fn renew(&self, lifecycle: &Lifecycle, renewed: &watch::Sender<Authorities>) {
+    async fn renew(
+        &self,
+        client: &Client,
+        lifecycle: &Lifecycle,
+        renewed: &watch::Sender<Authorities>,
+    ) {
         loop {
             self.clock.sleep(CHECK_EVERY).await;
-            match self.authorities().await {
+            match self.authorities(client).await {
                 Ok(authorities) => {
                     lifecycle.trust(&authorities.bundle());
                     self.clock.sleep(self.settings.drain).await;
                     renewed.send_replace(authorities);
                 }
-                Err(error) => self.complain(&error).await,
+                Err(error) => self.report(&error).await,
             }
         }
     }
@@ -169,11 +127,11 @@ impl Controller {
         }
     }
 
-    async fn authorities(&self) -> Result<Authorities, SecretError> {
-        ensure_authorities(&self.client, &self.settings.namespace, self.clock.now()).await
+    async fn authorities(&self, client: &Client) -> Result<Authorities, SecretError> {
+        ensure_authorities(client, &self.settings.namespace, self.clock.now()).await
     }
 
-    async fn complain(&self, error: &SecretError) {
+    async fn report(&self, error: &SecretError) {
         warn!(
             error = error as &dyn std::error::Error,
             "could not read or renew the certificate authority"

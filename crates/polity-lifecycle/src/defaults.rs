@@ -19,16 +19,15 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
-use polity_runtime::{Clock, Shutdown};
+use polity_reconcile::{Controller, ControllerMetrics, Requeue, Seen, Term, Watch};
+use polity_runtime::Clock;
 use serde_json::json;
-use tracing::warn;
 
 use self::apply::Applied;
 use crate::kinds::{OwnedKey, OwnedKind};
 use crate::names::spelled;
-use crate::shell::{ObjectEvent, Queue, pause, publish, slow_round, watch};
+use crate::shell::{ObjectEvent, publish};
 use crate::webhooks;
 
 pub use documents::{Document, Documents, Problem};
@@ -47,8 +46,8 @@ const LABEL_MAX: usize = 63;
 const WAIT: Duration = Duration::from_secs(2);
 /// How soon a document is tried again that the API server does not take: what it lacks may have come, say a namespace.
 const TRY_AGAIN: Duration = Duration::from_mins(5);
-/// How often to look whether webhooks are registered.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often to check whether webhooks are registered.
+const CHECK_REGISTRATION_EVERY: Duration = Duration::from_millis(500);
 
 /// Why a round did not come to its end. It is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -67,15 +66,6 @@ pub enum DefaultsError {
     },
 }
 
-/// When to look again, if nothing happens to the ConfigMap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// After this time.
-    After(Duration),
-    /// With the usual slow round.
-    Slowly,
-}
-
 /// Keeps to the documents of one ConfigMap. Only the holder of the lease may run this.
 #[derive(Clone)]
 pub struct Defaults {
@@ -85,6 +75,7 @@ pub struct Defaults {
     config_map: String,
     /// The value of [`LABEL`].
     label: String,
+    metrics: ControllerMetrics,
 }
 
 /// What comes of a round.
@@ -105,69 +96,52 @@ impl Defaults {
             namespace: namespace.to_owned(),
             config_map: config_map.to_owned(),
             label: label_value(config_map),
+            metrics: ControllerMetrics::default(),
         }
     }
 
-    /// Watches and works until the shutdown.
-    pub async fn run(&self, shutdown: Shutdown) {
-        let work = async {
-            // What our webhooks fill in is filled in from the beginning.
+    /// Counts what the controller kit counts.
+    #[must_use]
+    pub fn with_metrics(self, metrics: ControllerMetrics) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// Watches and reconciles until the term ends.
+    pub async fn run(self, term: &Term) {
+        // The documents are written after our webhooks are registered, which fill in defaults.
+        let registered = async {
             while !matches!(webhooks::are_registered(&self.client).await, Ok(true)) {
-                self.clock.sleep(LOOK_EVERY).await;
-            }
-            let queue = Queue::new(self.clock.clone());
-            let only = format!("metadata.name={}", self.config_map);
-            let watching = watch(
-                self.config_maps(),
-                (),
-                watcher::Config::default().fields(&only),
-                |event| match event {
-                    watcher::Event::Apply(_) | watcher::Event::InitApply(_) => queue.add(()),
-                    // Without a ConfigMap nothing happens.
-                    watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitDone => {
-                    }
-                },
-            );
-            tokio::select! {
-                () = watching => {}
-                () = self.work(&queue) => {}
+                self.clock.sleep(CHECK_REGISTRATION_EVERY).await;
             }
         };
-        let _ = Box::pin(shutdown.run_until(work)).await;
-    }
-
-    async fn work(&self, queue: &Queue<()>) {
-        let mut n_failures = 0;
-        loop {
-            queue.next().await;
-            let again = match Box::pin(self.reconcile()).await {
-                Ok(next) => {
-                    n_failures = 0;
-                    match next {
-                        Next::After(delay) => delay,
-                        Next::Slowly => slow_round(),
-                    }
-                }
-                Err(error) => {
-                    warn!(
-                        name = self.config_map,
-                        error = &error as &dyn std::error::Error,
-                        "could not keep to the recommended policies"
-                    );
-                    n_failures += 1;
-                    pause(n_failures)
-                }
-            };
-            queue.add_after((), again);
-            queue.done(&());
+        if term.run_until(registered).await.is_none() {
+            return;
         }
+        let mut controller =
+            Controller::new("defaults", self.clock.clone()).with_metrics(self.metrics.clone());
+        let only = format!("metadata.name={}", self.config_map);
+        controller.watch(
+            Watch::<ConfigMap>::namespaced(&self.client, &self.namespace).fields(&only),
+            |config_map| Some(config_map.name_any()),
+            |queue, name, seen| {
+                // Without a ConfigMap nothing happens.
+                if seen == Seen::Applied {
+                    queue.add(name.clone());
+                }
+            },
+        );
+        let reconcile = move |_| {
+            let defaults = self.clone();
+            async move { defaults.reconcile().await }
+        };
+        controller.run(term, reconcile).await;
     }
 
     /// Reads, plans and writes once.
-    pub async fn reconcile(&self) -> Result<Next, DefaultsError> {
+    pub async fn reconcile(&self) -> Result<Requeue, DefaultsError> {
         let map = self.config_maps().get_opt(&self.config_map).await?;
         let Some(map) = map.filter(|map| map.metadata.deletion_timestamp.is_none()) else {
-            return Ok(Next::Slowly);
+            return Ok(Requeue::Slowly);
         };
         let none = BTreeMap::new();
         let documents = Documents::read(&self.label, map.data.as_ref().unwrap_or(&none));
@@ -193,13 +167,13 @@ impl Defaults {
             self.warn(&map, "DefaultNotApplied", &note).await;
         }
         if record != before && !self.record(&map, &record).await? {
-            return Ok(Next::After(Duration::ZERO));
+            return Ok(Requeue::After(Duration::ZERO));
         }
         match failure {
             Some(error) => Err(error),
-            None if plan.is_waiting => Ok(Next::After(WAIT)),
-            None if has_refused => Ok(Next::After(TRY_AGAIN)),
-            None => Ok(Next::Slowly),
+            None if plan.is_waiting => Ok(Requeue::After(WAIT)),
+            None if has_refused => Ok(Requeue::After(TRY_AGAIN)),
+            None => Ok(Requeue::Slowly),
         }
     }
 

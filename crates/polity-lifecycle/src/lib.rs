@@ -10,8 +10,8 @@
 //! - [`cleanup`]: what is deleted before an uninstall;
 //! - [`install`]: the manifests of an installation.
 //!
-//! Nothing is kept between two reconciles, so a restart needs no recovery. [`policies`] and [`servers`] read and write;
-//! [`Controller`] runs both while it leads.
+//! Nothing is kept between two reconciles, so a restart needs no recovery. [`policies`], [`servers`] and [`defaults`] read and write;
+//! [`LifecycleController`] runs them during the terms of a process.
 
 pub mod certificates;
 pub mod cleanup;
@@ -29,6 +29,6 @@ mod shell;
 pub mod validation;
 pub mod webhooks;
 
-pub use controller::{CONTROLLER_LEASE, Controller, ControllerError};
+pub use controller::{CONTROLLER_LEASE, LifecycleController};
 pub use kinds::{OwnedKey, OwnedKind};
 pub use metrics::PolicyMetrics;

@@ -8,19 +8,19 @@ mod events;
 mod observe;
 mod watch;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use polity_runtime::{Clock, Shutdown};
-use tracing::{debug, info, warn};
+use polity_reconcile::{Cache, Controller, ControllerMetrics, Queue, Requeue, SharedCache, Term};
+use polity_runtime::Clock;
+use tokio::sync::watch as channel;
+use tracing::{debug, info};
 
 use self::apply::Outcome;
-use self::watch::Index;
+use self::watch::{IndexEntry, PolicyCache};
 use crate::lifecycle::{Plan, PolicyError, Settings, Write};
 use crate::metrics::PolicyMetrics;
-use crate::shell::{Queue, pause, slow_round};
 
 pub use polity_core::PolicyKey;
 
@@ -52,76 +52,84 @@ pub enum ReconcileError {
 pub struct Lifecycle {
     client: Client,
     clock: Clock,
-    settings: Arc<Mutex<Settings>>,
-    index: Arc<Mutex<Index>>,
-    queue: Arc<Queue<PolicyKey>>,
+    settings: Settings,
+    /// The certificates that webhooks trust. They take the place of those in the settings.
+    ca_bundle: Arc<channel::Sender<String>>,
+    policies: PolicyCache,
     metrics: Option<PolicyMetrics>,
-    /// How often each policy failed in a row.
-    failures: Arc<Mutex<BTreeMap<PolicyKey, u32>>>,
+    controller_metrics: ControllerMetrics,
 }
 
 impl Lifecycle {
     /// A reconciler that writes through this client.
     pub fn new(client: Client, clock: Clock, settings: Settings) -> Self {
         Self {
-            queue: Arc::new(Queue::new(clock.clone())),
-            index: Arc::default(),
-            failures: Arc::default(),
             client,
             clock,
-            settings: Arc::new(Mutex::new(settings)),
+            ca_bundle: Arc::new(channel::Sender::new(settings.ca_bundle.clone())),
+            settings,
+            policies: SharedCache::new(Cache::new(watch::index_entries)),
             metrics: None,
+            controller_metrics: ControllerMetrics::default(),
         }
     }
 
-    /// Counts the statuses it writes.
+    /// Counts the statuses that it writes, and what the controller kit counts.
     #[must_use]
-    pub fn with_metrics(self, metrics: Option<PolicyMetrics>) -> Self {
-        Self { metrics, ..self }
+    pub fn with_metrics(
+        self,
+        metrics: Option<PolicyMetrics>,
+        controller_metrics: ControllerMetrics,
+    ) -> Self {
+        Self {
+            metrics,
+            controller_metrics,
+            ..self
+        }
     }
 
     /// Puts other certificates into every webhook.
     pub fn trust(&self, ca_bundle: &str) {
-        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        if settings.ca_bundle == ca_bundle {
-            return;
-        }
-        ca_bundle.clone_into(&mut settings.ca_bundle);
-        drop(settings);
-        for key in self.index(|index| index.keys()) {
-            self.queue.add(key);
-        }
+        self.ca_bundle.send_if_modified(|current| {
+            let is_new = current != ca_bundle;
+            ca_bundle.clone_into(current);
+            is_new
+        });
     }
 
     fn settings(&self) -> Settings {
-        let settings = self.settings.lock();
-        settings.unwrap_or_else(PoisonError::into_inner).clone()
+        Settings {
+            ca_bundle: self.ca_bundle.borrow().clone(),
+            ..self.settings.clone()
+        }
     }
 
-    /// Watches and works until the shutdown.
-    pub async fn run(self, shutdown: Shutdown) {
-        let workers = (0..N_WORKERS).map(|_| self.work());
-        let watches = Box::pin(watch::run(&self));
-        let work = async {
-            tokio::select! {
-                () = watches => {}
-                _ = futures::future::join_all(workers) => {}
-            }
+    /// Watches and reconciles until the term ends.
+    pub async fn run(self, term: &Term) {
+        let mut controller = Controller::new("policies", self.clock.clone())
+            .with_workers(N_WORKERS)
+            .with_metrics(self.controller_metrics.clone());
+        self.watch(&mut controller);
+        let renewal = self.clone().requeue_on_renewal(controller.queue());
+        controller.background(renewal);
+        let reconcile = move |key: PolicyKey| {
+            let lifecycle = self.clone();
+            async move { lifecycle.reconcile(&key).await }
         };
-        let _ = Box::pin(shutdown.run_until(work)).await;
+        controller.run(term, reconcile).await;
     }
 
-    async fn work(&self) {
-        loop {
-            let key = self.queue.next().await;
-            let again = match Box::pin(self.reconcile(&key)).await {
-                Ok(next) => self.succeeded(&key, next),
-                Err(error) => Some(self.failed(&key, &error)),
-            };
-            if let Some(delay) = again {
-                self.queue.add_after(key.clone(), delay);
+    /// Queues every policy whenever webhooks have to trust other certificates.
+    async fn requeue_on_renewal(self, queue: Queue<PolicyKey>) {
+        let mut ca_bundle = self.ca_bundle.subscribe();
+        while ca_bundle.changed().await.is_ok() {
+            let keys = self.policies.read(|policies| {
+                let keys = policies.iter().map(|(key, _)| key.clone());
+                keys.collect::<Vec<_>>()
+            });
+            for key in keys {
+                queue.add(key);
             }
-            self.queue.done(&key);
         }
     }
 
@@ -135,25 +143,25 @@ impl Lifecycle {
     }
 
     /// Reads, plans and writes for one policy until there is nothing left to write.
-    pub async fn reconcile(&self, key: &PolicyKey) -> Result<Next, ReconcileError> {
+    pub async fn reconcile(&self, key: &PolicyKey) -> Result<Requeue, ReconcileError> {
         let mut refusal = None;
         for _ in 0..MOST_ROUNDS {
-            let rivals = self.index(|index| index.rivals(key));
+            let rivals = self.rivals(key);
             let observed = observe::observe(&self.client, key, &self.settings(), &rivals).await?;
             let Some(mut observed) = observed else {
-                return Ok(Next::Gone);
+                return Ok(Requeue::Never);
             };
             observed.refusal.clone_from(&refusal);
             let now = self.clock.now();
             let plan = Plan::of(&observed, now);
             if plan.steps.is_empty() {
                 return Ok(match (plan.look_again_at, refusal) {
-                    (_, Some(_)) => Next::Retry,
+                    (_, Some(_)) => Requeue::WithBackoff,
                     (Some(when), None) => {
                         let delay = Duration::try_from(when.duration_since(now));
-                        Next::After(delay.unwrap_or_default())
+                        Requeue::After(delay.unwrap_or_default())
                     }
-                    (None, None) => Next::Slowly,
+                    (None, None) => Requeue::Slowly,
                 });
             }
             for step in &plan.steps {
@@ -187,51 +195,12 @@ impl Lifecycle {
         Err(ReconcileError::Restless)
     }
 
-    fn succeeded(&self, key: &PolicyKey, next: Next) -> Option<Duration> {
-        let n_failures = self.count(key, next == Next::Retry);
-        match next {
-            Next::Gone => None,
-            Next::After(delay) => Some(delay),
-            Next::Slowly => Some(slow_round()),
-            Next::Retry => Some(pause(n_failures)),
-        }
+    /// The other policies that would have the same classic id.
+    fn rivals(&self, key: &PolicyKey) -> Vec<PolicyKey> {
+        let entry = IndexEntry::classic_id(key);
+        self.policies.read(|policies| {
+            let same = policies.find(&entry);
+            same.filter(|other| *other != key).cloned().collect()
+        })
     }
-
-    fn failed(&self, key: &PolicyKey, error: &ReconcileError) -> Duration {
-        warn!(
-            policy = key.name,
-            kind = key.kind.as_str(),
-            error = error as &dyn std::error::Error,
-            "policy reconcile failed"
-        );
-        pause(self.count(key, true))
-    }
-
-    fn count(&self, key: &PolicyKey, has_failed: bool) -> u32 {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        if !has_failed {
-            failures.remove(key);
-            return 0;
-        }
-        let count = failures.entry(key.clone()).or_default();
-        *count += 1;
-        *count
-    }
-
-    fn index<T>(&self, ask: impl FnOnce(&mut Index) -> T) -> T {
-        ask(&mut self.index.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// When to reconcile a policy again, if nothing changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// Never: it does not exist.
-    Gone,
-    /// After this time.
-    After(Duration),
-    /// With the usual slow round.
-    Slowly,
-    /// Soon: the API server refused something.
-    Retry,
 }

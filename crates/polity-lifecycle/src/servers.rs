@@ -23,6 +23,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use polity_api::policies::names as known;
 use polity_api::policies::v1::{PolicyRevision, PolicyServer, PolicyServerConditionType};
+use polity_reconcile::{ControllerMetrics, Requeue};
 use polity_runtime::Clock;
 use polity_runtime::write::{WriteError, Writer};
 
@@ -96,23 +97,13 @@ pub enum ServerError {
 /// What became of the objects that one condition reports about: its message, or why they could not be applied.
 type Outcome = (PolicyServerConditionType, Result<String, ServerError>);
 
-/// When to reconcile a policy server again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// It does not exist.
-    Gone,
-    /// After this time.
-    After(Duration),
-    /// With the usual slow round.
-    Slowly,
-}
-
 /// The reconciler of PolicyServers.
 #[derive(Clone)]
 pub struct Servers {
     client: Client,
     clock: Clock,
     setup: Arc<Setup>,
+    metrics: ControllerMetrics,
 }
 
 impl Servers {
@@ -122,7 +113,14 @@ impl Servers {
             client,
             clock,
             setup: Arc::new(setup),
+            metrics: ControllerMetrics::default(),
         }
+    }
+
+    /// Counts what the controller kit counts.
+    #[must_use]
+    pub fn with_metrics(self, metrics: ControllerMetrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Reconciles one PolicyServer.
@@ -130,10 +128,10 @@ impl Servers {
         &self,
         name: &str,
         authorities: &Authorities,
-    ) -> Result<Next, ServerError> {
+    ) -> Result<Requeue, ServerError> {
         let servers: Api<PolicyServer> = Api::all(self.client.clone());
         let Some(server) = servers.get_opt(name).await? else {
-            return Ok(Next::Gone);
+            return Ok(Requeue::Never);
         };
         if server.metadata.deletion_timestamp.is_some() {
             return self.release(&servers, server).await;
@@ -146,7 +144,7 @@ impl Servers {
                 .filter(|one| one != known::OLD_FINALIZER);
             held.metadata.finalizers = Some(kept.chain([known::FINALIZER.to_owned()]).collect());
             servers.replace(name, &PostParams::default(), &held).await?;
-            return Ok(Next::After(Duration::ZERO));
+            return Ok(Requeue::After(Duration::ZERO));
         }
         let revisions = self.revisions(name).await?;
         let outcomes = self.make(&server, &revisions, authorities).await;
@@ -155,9 +153,9 @@ impl Servers {
         let writer = Writer::new(servers, (), MANAGER);
         writer.apply_status(&server, &status).await?;
         let mut next = if self.is_cache_bound(&server).await? {
-            Next::Slowly
+            Requeue::Slowly
         } else {
-            Next::After(cache::PATIENCE)
+            Requeue::After(cache::PATIENCE)
         };
         for error in outcomes.into_iter().filter_map(|(_, result)| result.err()) {
             match error {
@@ -165,8 +163,8 @@ impl Servers {
                     return Err(error);
                 }
                 // The status shows what a user has to change.
-                ServerError::Foreign { .. } => next = Next::After(IN_THE_WAY),
-                ServerError::NotTrustedYet => next = Next::After(RECHECK),
+                ServerError::Foreign { .. } => next = Requeue::After(IN_THE_WAY),
+                ServerError::NotTrustedYet => next = Requeue::After(RECHECK),
                 ServerError::Unbound { .. }
                 | ServerError::Verification
                 | ServerError::StillCalled { .. } => {}
@@ -289,25 +287,25 @@ impl Servers {
         &self,
         servers: &Api<PolicyServer>,
         mut server: PolicyServer,
-    ) -> Result<Next, ServerError> {
+    ) -> Result<Requeue, ServerError> {
         let service = names::policy_server(&server.name_any());
         let callers = Caller::list(&self.client, &self.setup.namespace, &service).await?;
         if !callers.is_empty() {
             let status = status::of_deletion(&server, callers.len(), self.clock.now());
             let writer = Writer::new(servers.clone(), (), MANAGER);
             writer.apply_status(&server, &status).await?;
-            return Ok(Next::After(RECHECK));
+            return Ok(Requeue::After(RECHECK));
         }
         let Some(finalizers) = server.metadata.finalizers.as_mut() else {
-            return Ok(Next::Gone);
+            return Ok(Requeue::Never);
         };
         finalizers.retain(|one| one != known::FINALIZER && one != known::OLD_FINALIZER);
         match servers
             .replace(&server.name_any(), &PostParams::default(), &server)
             .await
         {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Next::Gone),
-            other => other.map(|_| Next::Gone).map_err(ServerError::from),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Requeue::Never),
+            other => other.map(|_| Requeue::Never).map_err(ServerError::from),
         }
     }
 

@@ -111,7 +111,7 @@ impl LeaderElection {
         let (election, leadership) = Election::new(leases, self.lease, elector, self.clock.clone());
         let controllers_ended = Shutdown::new();
         let terms = async {
-            let _ = Box::pin(terms(leadership, &self.clock, &shutdown, controllers)).await;
+            Box::pin(terms(leadership, &self.clock, &shutdown, controllers)).await;
             controllers_ended.trigger();
         };
         tokio::join!(Box::pin(election.run(controllers_ended.clone())), terms);

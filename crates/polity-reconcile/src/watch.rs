@@ -188,11 +188,14 @@ fn report_failure(
     );
 }
 
+/// What a cache keeps of an object; `None` if it keeps nothing.
+type ValueOf<O, V> = dyn Fn(&O) -> Option<V> + Send;
+
 /// What turns objects into values of a cache.
 pub(crate) struct Intake<O, K, V, I> {
     cache: SharedCache<K, V, I>,
     key_of: Box<dyn Fn(&ObjectMeta) -> K + Send>,
-    value_of: Box<dyn Fn(&O) -> Option<V> + Send>,
+    value_of: Box<ValueOf<O, V>>,
     /// The values of the list that is being read, and the keys of objects in it that could not be decoded.
     list: BTreeMap<K, V>,
     undecodable: BTreeSet<K>,

@@ -1,13 +1,16 @@
 //! Leader election over a Lease object, with client-go's rules.
 //!
-//! [`Elector`] is the pure machine: what was read or written goes in, what to ask next comes
-//! out, and at any moment it can tell whether it leads. [`Election`] is the thin shell around it.
+//! [`Elector`] is a pure state machine: the outcome of each request goes in, the next request comes out, and at any
+//! moment it tells whether this candidate leads. [`Election`] is the thin shell around it.
 //!
-//! Why at most one leads: a leader counts its term from the moment it *asked* for its last
-//! confirmed write, and only for the renew deadline. Everybody else waits a whole lease duration,
-//! which is longer, from the moment they *saw* the record change, which is later. Nobody's wall
-//! clock matters; only that clocks run equally fast. Every write carries the resource version
-//! that was read, so that of two who take over at once one is refused.
+//! At most one candidate leads:
+//!
+//! - A leader counts its term from the moment it *sent* its last confirmed write, and only for the renew deadline.
+//! - Other candidates wait a whole lease duration, which is longer, from the moment they *saw* the record change, which
+//!   is later.
+//! - Wall clocks do not matter, only that clocks run equally fast.
+//! - Every write names the resource version that was read, so that of two candidates that take over at once one is
+//!   refused.
 
 use std::time::Duration;
 
@@ -48,7 +51,7 @@ impl Default for LeaseTiming {
 /// Followers wait up to this much longer, in retry periods, so that they do not all ask at once.
 const JITTER_FACTOR: f64 = 1.2;
 
-/// Why a timing makes no safe election.
+/// Why an election with this timing would not be safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTiming {
     /// Others would take over before the leader has stepped down.
@@ -85,15 +88,15 @@ impl LeaseTiming {
 
     /// When the record of a given age may be taken over.
     fn expiry(&self, record: &LeaseRecord, seen_at: Moment) -> Moment {
-        // Who does not say how long it holds the lease is given as long as we would take.
+        // A holder that does not state its lease duration gets ours.
         seen_at + record.lease_duration.unwrap_or(self.lease_duration)
     }
 }
 
-/// What a Lease says about its holder.
+/// The holder of a Lease and its times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// Who holds it; empty when it was released.
+    /// The identity of the holder; empty when the lease was released.
     pub holder: String,
     /// How long the holder wants others to wait.
     pub lease_duration: Option<Duration>,
@@ -105,17 +108,17 @@ pub struct LeaseRecord {
     pub transitions: u32,
 }
 
-/// A record as it stands at the API server.
+/// A record as it is stored at the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// What it says.
+    /// The record.
     pub record: LeaseRecord,
-    /// The version that says so.
+    /// Its version.
     pub resource_version: String,
 }
 
-/// An identity nobody else has: a name for people, and something random. Two candidates of one
-/// name would both believe to hold what either wrote.
+/// A unique identity: a readable name with a random suffix. Two candidates with the same identity would both take the
+/// lease of either for their own.
 pub fn unique_identity(name: &str) -> Result<String, GetRandomFailed> {
     let suffix = u128::from_be_bytes(crate::random::bytes()?);
     Ok(format!("{name}_{suffix:032x}"))
@@ -141,7 +144,7 @@ pub enum Action {
     Finished,
 }
 
-/// What came of an action.
+/// The outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The Lease was read.
@@ -150,30 +153,30 @@ pub enum Outcome {
     Missing,
     /// The Lease was written, and now stands so.
     Written(Observed),
-    /// The write was refused: somebody else was quicker.
+    /// The write was refused: another candidate was faster.
     Refused,
-    /// Nobody knows: an error, or no answer in time. A write may have happened or may yet.
+    /// Unknown: an error or a timeout. A write may have happened, or may still happen.
     Failed,
 }
 
-/// Whether we lead.
+/// Whether this candidate leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leadership {
-    /// We lead until this moment at least; renewals move it on.
+    /// It leads until this moment at least; renewals extend it.
     Leading {
         /// The end of the term as it stands.
         until: Moment,
     },
-    /// We do not lead.
+    /// It does not lead.
     Following {
-        /// Who seems to, if anybody.
+        /// The identity of the leader, if one is known.
         leader: Option<String>,
     },
 }
 
 impl Leadership {
-    /// Whether we lead at a moment. To be asked right before each write that only a leader may
-    /// make: a task that was kept from running may hold a value that is past its term.
+    /// Whether the candidate leads at a moment. To be checked right before each write that only a leader may make: a
+    /// task that was not scheduled for a while may hold a value from before the end of its term.
     pub fn leads_at(&self, now: Moment) -> bool {
         matches!(self, Self::Leading { until } if now < *until)
     }

@@ -17,6 +17,7 @@ pub mod lease;
 pub mod logs;
 pub mod metrics;
 pub mod parent;
+pub mod process;
 pub mod procfs;
 mod random;
 pub mod retry;

@@ -313,14 +313,14 @@ mod tests {
     use super::*;
     use crate::{TestServer, objects};
 
-    struct World {
+    struct Fixture {
         _server: TestServer,
         /// What is really there.
         truth: Api<ConfigMap>,
         faulty: FaultyClient,
     }
 
-    impl World {
+    impl Fixture {
         async fn new() -> Self {
             let server = TestServer::start().await;
             Self {
@@ -347,18 +347,18 @@ mod tests {
 
     #[tokio::test]
     async fn the_nth_write_is_not_sent_and_the_others_are() {
-        let world = World::new().await;
-        let faulty = world.faulty.clone().fail_write(2, Fault::NotSent);
-        world.create("a").await.unwrap();
-        world.api().get("a").await.unwrap();
+        let fixture = Fixture::new().await;
+        let faulty = fixture.faulty.clone().fail_write(2, Fault::NotSent);
+        fixture.create("a").await.unwrap();
+        fixture.api().get("a").await.unwrap();
         assert!(!faulty.has_struck());
-        let error = world.create("b").await.unwrap_err();
+        let error = fixture.create("b").await.unwrap_err();
         assert!(
             format!("{error:?}").contains("before the request was sent"),
             "{error:?}"
         );
-        assert!(faulty.has_struck() && !world.is_there("b").await);
-        world.create("c").await.unwrap();
+        assert!(faulty.has_struck() && !fixture.is_there("b").await);
+        fixture.create("c").await.unwrap();
         assert_eq!((faulty.n_writes(), faulty.n_requests()), (3, 4));
         assert_eq!(
             faulty.writes()[0].path,
@@ -368,73 +368,74 @@ mod tests {
 
     #[tokio::test]
     async fn a_write_whose_answer_is_lost_took_effect() {
-        let world = World::new().await;
-        let _ = world.faulty.clone().fail_write(1, Fault::AnswerLost);
-        let error = world.create("a").await.unwrap_err();
+        let fixture = Fixture::new().await;
+        let _ = fixture.faulty.clone().fail_write(1, Fault::AnswerLost);
+        let error = fixture.create("a").await.unwrap_err();
         assert!(
             format!("{error:?}").contains("before the answer arrived"),
             "{error:?}"
         );
-        assert!(world.is_there("a").await);
-        world.faulty.struck().await;
+        assert!(fixture.is_there("a").await);
+        fixture.faulty.struck().await;
     }
 
     #[tokio::test]
     async fn a_refusal_is_a_status_and_does_nothing() {
-        let world = World::new().await;
-        let _ = world
+        let fixture = Fixture::new().await;
+        let _ = fixture
             .faulty
             .clone()
             .fail_write(1, Fault::Refused(StatusCode::CONFLICT));
-        let Err(kube::Error::Api(status)) = world.create("a").await else {
+        let Err(kube::Error::Api(status)) = fixture.create("a").await else {
             panic!("not refused")
         };
         assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
-        assert!(!world.is_there("a").await);
+        assert!(!fixture.is_there("a").await);
     }
 
     #[tokio::test]
     async fn a_predicate_picks_what_is_struck() {
-        let world = World::new().await;
-        let _ = world
-            .faulty
-            .clone()
-            .fail_nth(2, |seen| seen.method == Method::GET, Fault::NotSent);
-        world.create("a").await.unwrap();
-        world.api().get("a").await.unwrap();
-        world.create("b").await.unwrap();
-        world.api().get("a").await.unwrap_err();
-        world.api().get("a").await.unwrap();
+        let fixture = Fixture::new().await;
+        let _ =
+            fixture
+                .faulty
+                .clone()
+                .fail_nth(2, |seen| seen.method == Method::GET, Fault::NotSent);
+        fixture.create("a").await.unwrap();
+        fixture.api().get("a").await.unwrap();
+        fixture.create("b").await.unwrap();
+        fixture.api().get("a").await.unwrap_err();
+        fixture.api().get("a").await.unwrap();
     }
 
     #[tokio::test]
     async fn a_held_request_waits_for_its_release() {
-        let world = World::new().await;
-        let faulty = world.faulty.clone().fail_write(1, Fault::Held);
-        let (created, ()) = tokio::join!(world.create("a"), async {
+        let fixture = Fixture::new().await;
+        let faulty = fixture.faulty.clone().fail_write(1, Fault::Held);
+        let (created, ()) = tokio::join!(fixture.create("a"), async {
             faulty.struck().await;
-            assert!(!world.is_there("a").await);
+            assert!(!fixture.is_there("a").await);
             faulty.release();
         });
         created.unwrap();
-        let _ = world
+        let _ = fixture
             .faulty
             .clone()
             .fail_write(1, Fault::Delayed(Duration::from_millis(1)));
-        world.create("b").await.unwrap();
+        fixture.create("b").await.unwrap();
     }
 
     #[tokio::test]
     async fn after_a_crash_nothing_gets_through_until_mended() {
-        let world = World::new().await;
-        let faulty = world.faulty.clone().crash_at_write(1, Fault::AnswerLost);
-        world.create("a").await.unwrap_err();
-        world.create("b").await.unwrap_err();
-        world.api().get("a").await.unwrap_err();
-        assert!(world.is_there("a").await && !world.is_there("b").await);
+        let fixture = Fixture::new().await;
+        let faulty = fixture.faulty.clone().crash_at_write(1, Fault::AnswerLost);
+        fixture.create("a").await.unwrap_err();
+        fixture.create("b").await.unwrap_err();
+        fixture.api().get("a").await.unwrap_err();
+        assert!(fixture.is_there("a").await && !fixture.is_there("b").await);
         faulty.mend();
-        world.create("b").await.unwrap();
+        fixture.create("b").await.unwrap();
         faulty.cut_off();
-        world.api().get("b").await.unwrap_err();
+        fixture.api().get("b").await.unwrap_err();
     }
 }

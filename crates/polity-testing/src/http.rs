@@ -21,7 +21,7 @@ pub struct Http {
 
 /// The answer to a request, whatever its code.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The HTTP status.
     pub code: u16,
     /// The response's headers.
@@ -32,7 +32,7 @@ pub struct Answer {
     pub text: String,
 }
 
-impl Answer {
+impl HttpResponse {
     /// The body of an answer that must have this code.
     #[track_caller]
     pub fn expect(self, code: u16) -> Value {
@@ -71,12 +71,12 @@ impl Http {
     }
 
     /// GET, with whatever the server likes to answer.
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> HttpResponse {
         self.send(request(Method::GET, path, Body::empty())).await
     }
 
     /// GET with an `Accept` header.
-    pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
+    pub async fn get_as(&self, path: &str, accept: &str) -> HttpResponse {
         let mut request = request(Method::GET, path, Body::empty());
         request
             .headers_mut()
@@ -85,19 +85,19 @@ impl Http {
     }
 
     /// POST of JSON.
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub async fn post(&self, path: &str, body: &Value) -> HttpResponse {
         self.send(json(Method::POST, path, "application/json", body))
             .await
     }
 
     /// PUT of JSON.
-    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub async fn put(&self, path: &str, body: &Value) -> HttpResponse {
         self.send(json(Method::PUT, path, "application/json", body))
             .await
     }
 
     /// A JSON merge patch.
-    pub async fn merge(&self, path: &str, body: &Value) -> Answer {
+    pub async fn merge(&self, path: &str, body: &Value) -> HttpResponse {
         self.send(json(
             Method::PATCH,
             path,
@@ -108,7 +108,7 @@ impl Http {
     }
 
     /// A server-side apply; the path holds the field manager.
-    pub async fn apply(&self, path: &str, body: &Value) -> Answer {
+    pub async fn apply(&self, path: &str, body: &Value) -> HttpResponse {
         self.send(json(
             Method::PATCH,
             path,
@@ -119,30 +119,30 @@ impl Http {
     }
 
     /// DELETE without a body.
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> HttpResponse {
         self.send(request(Method::DELETE, path, Body::empty()))
             .await
     }
 
     /// DELETE with `DeleteOptions`.
-    pub async fn delete_with(&self, path: &str, options: &Value) -> Answer {
+    pub async fn delete_with(&self, path: &str, options: &Value) -> HttpResponse {
         self.send(json(Method::DELETE, path, "application/json", options))
             .await
     }
 
     /// A request of any shape.
-    pub async fn send(&self, request: Request<Body>) -> Answer {
+    pub async fn send(&self, request: Request<Body>) -> HttpResponse {
         self.try_send(request)
             .await
             .unwrap_or_else(|error| panic!("no answer: {error:?}"))
     }
 
     /// A request of any shape, which may get no answer at all.
-    pub async fn try_send(&self, request: Request<Body>) -> kube::Result<Answer> {
+    pub async fn try_send(&self, request: Request<Body>) -> kube::Result<HttpResponse> {
         let response = self.client.send(request).await?;
         let (parts, body) = response.into_parts();
         let bytes = body.collect_bytes().await?;
-        Ok(Answer {
+        Ok(HttpResponse {
             code: parts.status.as_u16(),
             headers: parts.headers,
             body: serde_json::from_slice(&bytes).unwrap_or_default(),

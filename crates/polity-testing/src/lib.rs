@@ -24,6 +24,6 @@ mod server;
 
 pub use eventually::{Outcome, eventually, eventually_within};
 pub use faults::{CrashPoint, Fault, FaultyClient, for_every_write};
-pub use http::{Answer, Http};
+pub use http::{Http, HttpResponse};
 pub use polity_runtime::{Clock, Moment};
 pub use server::{TestServer, TestServerBuilder};

@@ -2,24 +2,26 @@
 
 mod cleanup;
 
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use k8s_openapi::api::core::v1::EnvVar;
+use kube::Client;
 use polity_cli::exit::Exit;
 use polity_lifecycle::install::{CONTROLLER, WEBHOOK_PORT};
 use polity_lifecycle::lifecycle::Settings;
 use polity_lifecycle::names::UniqueNames;
 use polity_lifecycle::objects::{Collector, Setup};
 use polity_lifecycle::webhooks::{Registration, SERVICE, Webhooks};
-use polity_lifecycle::{Controller, PolicyMetrics};
-use polity_runtime::admin::{self, Readiness};
+use polity_lifecycle::{CONTROLLER_LEASE, LifecycleController, PolicyMetrics};
+use polity_reconcile::{ControllerMetrics, LeaderElection, Term};
 use polity_runtime::args::ClientArgs;
-use polity_runtime::metrics::Metrics;
-use polity_runtime::serve::Server;
-use polity_runtime::{Clock, Shutdown, Tasks, client, env, lease};
+use polity_runtime::lease::{self, LeaseTiming};
+use polity_runtime::process::{self, Process, ProcessError, ProcessSettings};
+use polity_runtime::{Shutdown, client, env};
 
 use cleanup::CleanupArgs;
 
@@ -177,38 +179,66 @@ impl ControllerArgs {
             health_probe_bind_address,
         } = listen;
         let shutdown = Shutdown::on_signals()?;
-        let client = client::connect(&client).await?;
-        let has_metrics = servers.enable_metrics;
-        let setup = servers.setup(client.default_namespace());
         if let Some(deployment) = cleanup.asked_for() {
+            let client = client::connect(&client).await?;
+            let namespace = servers.setup(client.default_namespace()).namespace;
             let timeout = cleanup.cleanup_timeout;
-            return cleanup::run(client, setup.namespace, deployment, timeout, shutdown).await;
+            return cleanup::run(client, namespace, deployment, timeout, shutdown).await;
         }
+        let settings = ProcessSettings {
+            service: CONTROLLER,
+            admin: [metrics_bind_address, health_probe_bind_address]
+                .into_iter()
+                .filter_map(|address| address.0)
+                .collect(),
+            pushes_metrics: servers.enable_metrics,
+            drain: PATIENCE,
+        };
+        let services = Services {
+            servers,
+            policies,
+            leader_elect,
+            webhook_server_port,
+            webhook_service_name,
+        };
+        let start = async |process: &Process, client: Client| services.start(process, client);
+        match Box::pin(process::run(settings, &client, shutdown, start)).await {
+            Ok(()) => Ok(Exit::Fine),
+            // As it is: the hint of an error is found by its type.
+            Err(ProcessError::Connect(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What runs in the process.
+struct Services {
+    servers: ServersArgs,
+    policies: PoliciesArgs,
+    leader_elect: bool,
+    webhook_server_port: u16,
+    webhook_service_name: String,
+}
+
+impl Services {
+    /// Spawns the controllers, in the terms that this process wins, and the webhooks, always.
+    fn start(self, process: &Process, client: Client) -> anyhow::Result<()> {
         let PoliciesArgs {
             revision_history_limit,
             revision_drain_seconds,
             unique_names,
             defaults_configmap_name,
-        } = policies;
-        let clock = Clock::system();
-        let metrics = if has_metrics {
-            Metrics::pushed(CONTROLLER)?
-        } else {
-            Metrics::new()?
-        };
-        let identity = if leader_elect {
-            let name = lease::unique_identity("polity-controller");
-            Some(name.map_err(|_| anyhow!("no random bytes for a name in the election"))?)
-        } else {
-            None
-        };
+        } = self.policies;
+        let clock = process.clock.clone();
+        let setup = self.servers.setup(client.default_namespace());
         let registration = Registration::new(
             client.clone(),
             clock.clone(),
             &setup.namespace,
-            &webhook_service_name,
+            &self.webhook_service_name,
         );
-        let controller = Controller {
+        let meter = process.metrics.meter("controller");
+        let controller = LifecycleController {
             client: client.clone(),
             clock: clock.clone(),
             settings: Settings {
@@ -219,65 +249,51 @@ impl ControllerArgs {
                 ca_bundle: String::new(),
             },
             setup: setup.clone(),
-            identity,
-            metrics: Some(PolicyMetrics::new(&metrics.meter("controller"))),
+            defaults_config_map: defaults_configmap_name,
+            policy_metrics: Some(PolicyMetrics::new(&meter)),
+            controller_metrics: ControllerMetrics::new(&meter),
             registration: Some(registration.clone()),
         };
+        let shutdown = process.shutdown().clone();
+        if self.leader_elect {
+            let identity = lease::unique_identity("polity-controller")
+                .map_err(|_| anyhow!("no random bytes for a name in the election"))?;
+            let election = LeaderElection {
+                client: client.clone(),
+                clock: clock.clone(),
+                namespace: setup.namespace.clone(),
+                lease: CONTROLLER_LEASE.to_owned(),
+                identity,
+                timing: LeaseTiming::default(),
+            };
+            let controllers = election.run(shutdown.clone(), move |term| {
+                let controller = controller.clone();
+                async move { controller.run(&term).await }
+            });
+            process.tasks.spawn("controller", controllers);
+        } else {
+            let term = Term::without_election(&shutdown);
+            process.tasks.spawn("controller", async move {
+                controller.run(&term).await;
+                Ok::<_, Infallible>(())
+            });
+        }
         let webhooks = Webhooks {
             client,
-            clock: clock.clone(),
-            listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, webhook_server_port)),
+            clock,
+            listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, self.webhook_server_port)),
             registration,
             setup,
             unique_names,
         };
-        let readiness = Readiness::new();
-        let part = readiness.part("webhooks", "starting");
-        // Probes and metrics are answered from the first moment to the last.
-        let last = Shutdown::new();
-        let admin = [metrics_bind_address, health_probe_bind_address];
-        let admin = serve_admin(admin, &readiness, &metrics, &last).await?;
-        let tasks = Tasks::new(shutdown.clone());
-        let running = controller.run_with_defaults(defaults_configmap_name, shutdown.clone());
-        tasks.spawn("controller", running);
-        tasks.spawn("webhooks", async move {
+        let part = process.readiness.part("webhooks", "starting");
+        process.tasks.spawn("webhooks", async move {
             let bound = webhooks.bind().await?;
             part.ready("listening");
             Box::pin(bound.run(shutdown)).await
         });
-        let ends = tasks.finish(&clock, PATIENCE).await;
-        readiness.drain();
-        last.trigger();
-        futures::future::join_all(admin).await;
-        if has_metrics {
-            tokio::task::spawn_blocking(move || metrics.finish()).await?;
-        }
-        match ends.into_iter().next() {
-            None => Ok(Exit::Fine),
-            Some(end) => Err(end.into()),
-        }
+        Ok(())
     }
-}
-
-/// Serves probes and metrics at each of these addresses; both answer everywhere.
-async fn serve_admin(
-    addresses: [BindAddress; 2],
-    readiness: &Readiness,
-    metrics: &Metrics,
-    shutdown: &Shutdown,
-) -> anyhow::Result<Vec<tokio::task::JoinHandle<()>>> {
-    let mut addresses: Vec<_> = addresses.into_iter().filter_map(|one| one.0).collect();
-    addresses.dedup();
-    let mut serving = Vec::new();
-    for address in addresses {
-        let server = Server::bind(address).await?;
-        let router = admin::router(readiness.clone(), metrics.clone());
-        let shutdown = shutdown.clone();
-        serving.push(tokio::spawn(async move {
-            server.run(router, shutdown).await;
-        }));
-    }
-    Ok(serving)
 }
 
 /// What the controller itself was told about the collector.

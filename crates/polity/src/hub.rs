@@ -1,17 +1,19 @@
 //! The controller of the hub in the process of `polity up`: installed as `polity install` does it, with the rights of its
 //! account and no more, and run as `polity controller` runs it.
 
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
-use polity_lifecycle::Controller;
+use polity_lifecycle::LifecycleController;
 use polity_lifecycle::install::{CONTROLLER, Installation};
 use polity_lifecycle::lifecycle::Settings;
 use polity_lifecycle::names::UniqueNames;
 use polity_lifecycle::objects::Setup;
 use polity_lifecycle::webhooks::{self, BoundWebhooks, Registration, ServeError, Webhooks};
+use polity_reconcile::{ControllerMetrics, Term};
 use polity_runtime::{Clock, Shutdown};
 use serde_json::{Value, json};
 
@@ -72,7 +74,7 @@ pub(crate) async fn start(
     };
     let registration =
         Registration::new(client.clone(), clock.clone(), NAMESPACE, webhooks::SERVICE);
-    let controller = Controller {
+    let controller = LifecycleController {
         client: client.clone(),
         clock: clock.clone(),
         settings: Settings {
@@ -83,9 +85,9 @@ pub(crate) async fn start(
             ca_bundle: String::new(),
         },
         setup: setup.clone(),
-        // There is no other one to elect.
-        identity: None,
-        metrics: None,
+        defaults_config_map: None,
+        policy_metrics: None,
+        controller_metrics: ControllerMetrics::default(),
         registration: Some(registration.clone()),
     };
     let webhooks = Webhooks {
@@ -104,7 +106,12 @@ pub(crate) async fn start(
     apply_manifest(admin, &endpoints, Existing::Replaced).await?;
     let tasks = services.tasks();
     let shutdown = tasks.shutdown().clone();
-    tasks.spawn("controller", controller.run(shutdown.clone()));
+    // There is no other replica to elect.
+    let term = Term::without_election(&shutdown);
+    tasks.spawn("controller", async move {
+        controller.run(&term).await;
+        Ok::<_, Infallible>(())
+    });
     tasks.spawn("webhooks", serve(webhooks, shutdown));
     Ok(())
 }

@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("polity-fetch", &[]),
     ("polity-store", &[]),
     ("polity-runtime", &[]),
+    ("polity-reconcile", &["polity-runtime"]),
     (
         "polity-host",
         &[
@@ -59,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-attach",
             "polity-cel",
             "polity-pki",
+            "polity-reconcile",
             "polity-runtime",
         ],
     ),
@@ -133,6 +135,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-cli",
             "polity-lifecycle",
             "polity-local",
+            "polity-reconcile",
             "polity-runtime",
             "polity-store",
         ],

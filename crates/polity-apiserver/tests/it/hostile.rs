@@ -6,14 +6,20 @@ use http::Method;
 use http::header::CONTENT_TYPE;
 use kube::client::Body;
 use polity_testing::http::{json as with_body, request};
-use polity_testing::{Answer, Http, TestServer};
+use polity_testing::{Http, HttpResponse, TestServer};
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 
-async fn raw(http: &Http, method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Answer {
+async fn raw(
+    http: &Http,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: Vec<u8>,
+) -> HttpResponse {
     let mut request = request(method, path, Body::from(body));
     request
         .headers_mut()

@@ -36,12 +36,15 @@ pub fn orphans(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::tests::world::World;
+    use crate::lifecycle::tests::simulation::Simulation;
 
     #[test]
     fn what_has_no_policy_goes_webhook_first() {
-        let world = World::active(1);
-        let (revisions, webhooks) = (&world.observed.revisions, &world.observed.webhooks);
+        let simulation = Simulation::active(1);
+        let (revisions, webhooks) = (
+            &simulation.observed.revisions,
+            &simulation.observed.webhooks,
+        );
         let live = BTreeSet::from(["uid-1".to_owned()]);
         assert_eq!(orphans(&live, revisions, webhooks), []);
         let none = BTreeSet::new();
@@ -53,10 +56,13 @@ mod tests {
 
     #[test]
     fn a_webhook_that_names_no_uid_is_somebody_elses() {
-        let mut world = World::active(1);
-        world.observed.webhooks[0]
+        let mut simulation = Simulation::active(1);
+        simulation.observed.webhooks[0]
             .annotations
             .remove(names::POLICY_UID);
-        assert_eq!(orphans(&BTreeSet::new(), &[], &world.observed.webhooks), []);
+        assert_eq!(
+            orphans(&BTreeSet::new(), &[], &simulation.observed.webhooks),
+            []
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of section 19 as tests, row by row, against a small world that keeps what was written.
+//! The tables of section 19 as tests, row by row, against a small simulation that keeps what was written.
 
 mod contradictions;
 mod crashes;
@@ -7,6 +7,6 @@ mod messages;
 mod phases;
 mod rollbacks;
 mod rows;
-pub(super) mod world;
+pub(super) mod simulation;
 
-use world::World;
+use simulation::Simulation;

@@ -4,236 +4,188 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt as _;
 use kube::api::DynamicObject;
-use kube::runtime::watcher;
-use kube::{Api, ResourceExt as _};
 use polity_api::policies::v1::{PolicyRevision, PolicyServer};
 use polity_api::policies::{api_resource, names};
 use polity_core::policy::{dotted_name, unique_name};
+use polity_reconcile::{Controller, Queue, SharedCache, Watch};
 use serde_json::Value;
 
-use super::observe::configurations;
+use super::observe::configuration_resource;
 use super::{Lifecycle, PolicyKey};
 use crate::lifecycle::{PolicyKind, WebhookKind};
 
-use crate::shell::watch;
+/// The policies of the cluster, found by everything that leads to them.
+pub(super) type PolicyCache = SharedCache<PolicyKey, CachedPolicy, IndexEntry>;
 
-/// The policies of the cluster, with the keys by which other objects lead to them.
-#[derive(Debug, Default)]
-pub(super) struct Index {
-    policies: BTreeMap<PolicyKey, Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
+/// What the controller needs of a policy that it does not read again for a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct CachedPolicy {
     uid: String,
     server: String,
-    /// What a plan depends on besides the status, which only the controller writes.
-    seen: Seen,
+    // What a plan depends on besides the status, which only the controller writes.
+    generation: Option<i64>,
+    annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
+    is_deleting: bool,
 }
 
-type Seen = (
-    Option<i64>,
-    Option<BTreeMap<String, String>>,
-    Option<Vec<String>>,
-    bool,
-);
+/// What leads to a policy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum IndexEntry {
+    /// The UID of the policy.
+    Uid(String),
+    /// The policy server that it asks for.
+    Server(String),
+    /// Its id in the classic form, which several policies can have.
+    ClassicId(String),
+    /// Its id in the dotted form.
+    DottedId(String),
+}
 
-impl Index {
-    /// The other policies that would have the same id.
-    pub(super) fn rivals(&self, key: &PolicyKey) -> Vec<PolicyKey> {
-        let id = PolicyKey::unique_name;
-        let wanted = id(key);
-        let policies = self.policies.keys();
-        policies
-            .filter(|other| *other != key && id(other) == wanted)
-            .cloned()
-            .collect()
-    }
-
-    /// All of them.
-    pub(super) fn keys(&self) -> Vec<PolicyKey> {
-        self.policies.keys().cloned().collect()
-    }
-
-    fn of_server(&self, server: &str) -> Vec<PolicyKey> {
-        self.find(|entry| entry.server == server)
-    }
-
-    fn of_uid(&self, uid: &str) -> Vec<PolicyKey> {
-        self.find(|entry| entry.uid == uid)
-    }
-
-    /// The policies that a webhook configuration belongs to, by its annotation or by its name: an edit can take the
-    /// annotation away.
-    fn of_webhook(&self, webhook: &DynamicObject) -> Vec<PolicyKey> {
-        let uid = webhook.annotations().get(names::POLICY_UID);
-        let name = webhook.name_any();
-        let is_named = |key: &PolicyKey| {
-            let ids = [unique_name, dotted_name];
-            ids.iter()
-                .any(|id| id(key.kind, key.namespace.as_deref(), &key.name) == name)
-        };
-        let policies = self.policies.iter();
-        policies
-            .filter(|(key, entry)| uid == Some(&entry.uid) || is_named(key))
-            .map(|(key, _)| key.clone())
-            .collect()
-    }
-
-    fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Vec<PolicyKey> {
-        let policies = self.policies.iter().filter(|(_, entry)| is_it(entry));
-        policies.map(|(key, _)| key.clone()).collect()
+impl IndexEntry {
+    /// The entry of a policy and of all that have the same classic id.
+    pub(super) fn classic_id(key: &PolicyKey) -> Self {
+        Self::ClassicId(unique_name(key.kind, key.namespace.as_deref(), &key.name))
     }
 }
 
-/// Watches everything that concerns policies. Never ends.
-pub(super) async fn run(lifecycle: &Lifecycle) {
-    let client = &lifecycle.client;
-    let namespace = &lifecycle.settings().namespace;
-    let policies = PolicyKind::ALL.map(|kind| {
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &api_resource(kind));
-        watch(
-            api,
-            api_resource(kind),
-            watcher::Config::default(),
-            move |event| {
-                lifecycle.policy_changed(kind, event);
-            },
-        )
-    });
-    let revisions = watch(
-        Api::<PolicyRevision>::namespaced(client.clone(), namespace),
-        (),
-        watcher::Config::default(),
-        |event| {
-            lifecycle.wake(event, |index, revision| {
-                let uid = revision.labels().get(names::POLICY_UID);
-                uid.map(|uid| index.of_uid(uid)).unwrap_or_default()
-            });
-        },
-    );
-    let part_of = format!("{}={}", names::PART_OF, names::PART_OF_VALUE);
-    let webhooks = [WebhookKind::Validating, WebhookKind::Mutating].map(|kind| {
-        watch(
-            configurations(client, kind),
-            super::observe::configuration_resource(kind),
-            watcher::Config::default().labels(&part_of),
-            |event| {
-                lifecycle.wake(event, Index::of_webhook);
-            },
-        )
-    });
-    let servers = watch(
-        Api::<PolicyServer>::all(client.clone()),
-        (),
-        watcher::Config::default(),
-        |event| {
-            lifecycle.wake(event, |index, server| index.of_server(&server.name_any()));
-        },
-    );
-    let of_workload = |index: &Index, labels: &BTreeMap<String, String>| {
-        let server = labels.get(names::WORKLOAD_POLICY_SERVER);
-        server
-            .map(|server| index.of_server(server))
-            .unwrap_or_default()
-    };
-    let workloads = watch(
-        Api::<StatefulSet>::namespaced(client.clone(), namespace),
-        (),
-        watcher::Config::default().labels(names::WORKLOAD_POLICY_SERVER),
-        |event| {
-            lifecycle.wake(event, |index, workload| {
-                of_workload(index, workload.labels())
-            });
-        },
-    );
-    let pods = watch(
-        Api::<Pod>::namespaced(client.clone(), namespace),
-        (),
-        watcher::Config::default().labels(names::WORKLOAD_POLICY_SERVER),
-        |event| lifecycle.wake(event, |index, pod| of_workload(index, pod.labels())),
-    );
-    tokio::join!(
-        futures::future::join_all(policies),
-        futures::future::join_all(webhooks),
-        revisions,
-        servers,
-        workloads,
-        pods,
-    );
+pub(super) fn index_entries(key: &PolicyKey, policy: &CachedPolicy) -> Vec<IndexEntry> {
+    let dotted = dotted_name(key.kind, key.namespace.as_deref(), &key.name);
+    vec![
+        IndexEntry::Uid(policy.uid.clone()),
+        IndexEntry::Server(policy.server.clone()),
+        IndexEntry::classic_id(key),
+        IndexEntry::DottedId(dotted),
+    ]
+}
+
+impl CachedPolicy {
+    fn of(object: &DynamicObject) -> Self {
+        let spec = object.data.get("spec");
+        let server = spec.and_then(|spec| spec.get("policyServer"));
+        let metadata = &object.metadata;
+        Self {
+            uid: object.uid().unwrap_or_default(),
+            server: server
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            generation: metadata.generation,
+            annotations: metadata.annotations.clone(),
+            finalizers: metadata.finalizers.clone(),
+            is_deleting: metadata.deletion_timestamp.is_some(),
+        }
+    }
 }
 
 impl Lifecycle {
-    fn policy_changed(&self, kind: PolicyKind, event: &watcher::Event<DynamicObject>) {
-        use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
-        match event {
-            Apply(object) | InitApply(object) => {
-                let key = key_of(kind, object);
-                let server = object
-                    .data
-                    .get("spec")
-                    .and_then(|spec| spec.get("policyServer"));
-                let metadata = &object.metadata;
-                let entry = Entry {
-                    uid: object.uid().unwrap_or_default(),
-                    server: server
-                        .and_then(Value::as_str)
-                        .unwrap_or_default()
-                        .to_owned(),
-                    seen: (
-                        metadata.generation,
-                        metadata.annotations.clone(),
-                        metadata.finalizers.clone(),
-                        metadata.deletion_timestamp.is_some(),
-                    ),
-                };
-                let is_news = self.index(|index| {
-                    let before = index.policies.get(&key);
-                    let is_news = before.is_none_or(|before| {
-                        (&before.uid, &before.seen) != (&entry.uid, &entry.seen)
-                    });
-                    index.policies.insert(key.clone(), entry);
-                    is_news
-                });
-                if is_news {
-                    self.queue.add(key);
-                }
-            }
-            Delete(object) => {
-                let key = key_of(kind, object);
-                let rivals = self.index(|index| {
-                    index.policies.remove(&key);
-                    index.rivals(&key)
-                });
-                // A policy that took another id because of this one is planned again.
-                for rival in rivals {
-                    self.queue.add(rival);
-                }
-            }
-            // A policy that was deleted during a gap of the watch is found gone when it is reconciled.
-            Init | InitDone => {}
+    /// Watches everything that concerns policies.
+    pub(super) fn watch(&self, controller: &mut Controller<PolicyKey>) {
+        for kind in PolicyKind::ALL {
+            self.watch_policies(controller, kind);
         }
+        let client = &self.client;
+        let namespace = &self.settings.namespace;
+        let policies = self.policies.clone();
+        controller.watch(
+            Watch::<PolicyRevision>::namespaced(client, namespace),
+            |revision| {
+                let uid = revision.labels().get(names::POLICY_UID)?;
+                Some(IndexEntry::Uid(uid.clone()))
+            },
+            move |queue, entry, _| wake(queue, &policies, [entry]),
+        );
+        let part_of = format!("{}={}", names::PART_OF, names::PART_OF_VALUE);
+        for kind in [WebhookKind::Validating, WebhookKind::Mutating] {
+            let policies = self.policies.clone();
+            let resource = configuration_resource(kind);
+            controller.watch(
+                Watch::<DynamicObject>::all_with(client, &resource).labels(&part_of),
+                |webhook| Some(entries_of_webhook(webhook)),
+                move |queue, entries, _| wake(queue, &policies, entries),
+            );
+        }
+        let policies = self.policies.clone();
+        controller.watch(
+            Watch::<PolicyServer>::all(client),
+            |server| Some(IndexEntry::Server(server.name_any())),
+            move |queue, entry, _| wake(queue, &policies, [entry]),
+        );
+        let policies = self.policies.clone();
+        controller.watch(
+            Watch::<StatefulSet>::namespaced(client, namespace)
+                .labels(names::WORKLOAD_POLICY_SERVER),
+            |workload| server_of(workload.labels()),
+            move |queue, entry, _| wake(queue, &policies, [entry]),
+        );
+        let policies = self.policies.clone();
+        controller.watch(
+            Watch::<Pod>::namespaced(client, namespace).labels(names::WORKLOAD_POLICY_SERVER),
+            |pod| server_of(pod.labels()),
+            move |queue, entry, _| wake(queue, &policies, [entry]),
+        );
     }
 
-    /// Asks for a reconcile of the policies that an object concerns.
-    fn wake<K>(&self, event: &watcher::Event<K>, concerned: impl Fn(&Index, &K) -> Vec<PolicyKey>) {
-        use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
-        match event {
-            Apply(object) | InitApply(object) | Delete(object) => {
-                for key in self.index(|index| concerned(index, object)) {
-                    self.queue.add(key);
+    fn watch_policies(&self, controller: &mut Controller<PolicyKey>, kind: PolicyKind) {
+        let lifecycle = self.clone();
+        controller.keep(
+            Watch::<DynamicObject>::all_with(&self.client, &api_resource(kind)),
+            &self.policies,
+            move |metadata| key_of(kind, metadata),
+            |object| Some(CachedPolicy::of(object)),
+            move |queue, change| {
+                if change.now.is_some() {
+                    queue.add(change.key);
+                    return;
                 }
-            }
-            Init | InitDone => {}
-        }
+                // A policy that took another id because of this one is planned again.
+                for rival in lifecycle.rivals(&change.key) {
+                    queue.add(rival);
+                }
+            },
+        );
     }
 }
 
-fn key_of(kind: PolicyKind, object: &DynamicObject) -> PolicyKey {
+/// The policies that a webhook configuration belongs to, by its annotation or by its name: an edit can take the
+/// annotation away.
+fn entries_of_webhook(webhook: &DynamicObject) -> Vec<IndexEntry> {
+    let name = webhook.name_any();
+    let uid = webhook.annotations().get(names::POLICY_UID).cloned();
+    let uid = uid.map(IndexEntry::Uid);
+    let names = [
+        IndexEntry::ClassicId(name.clone()),
+        IndexEntry::DottedId(name),
+    ];
+    names.into_iter().chain(uid).collect()
+}
+
+fn server_of(labels: &BTreeMap<String, String>) -> Option<IndexEntry> {
+    let server = labels.get(names::WORKLOAD_POLICY_SERVER)?;
+    Some(IndexEntry::Server(server.clone()))
+}
+
+/// Queues the policies that these entries lead to.
+fn wake<'a>(
+    queue: &Queue<PolicyKey>,
+    policies: &PolicyCache,
+    entries: impl IntoIterator<Item = &'a IndexEntry>,
+) {
+    policies.read(|policies| {
+        let keys = entries.into_iter().flat_map(|entry| policies.find(entry));
+        for key in keys {
+            queue.add(key.clone());
+        }
+    });
+}
+
+fn key_of(kind: PolicyKind, metadata: &ObjectMeta) -> PolicyKey {
     PolicyKey {
         kind,
-        namespace: object.namespace(),
-        name: object.name_any(),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone().unwrap_or_default(),
     }
 }

@@ -7,21 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{DynamicObject, PostParams};
-use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use polity_api::policies::names;
+use polity_reconcile::{Controller, ControllerMetrics, Requeue, Term, Watch};
 use polity_runtime::Clock;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, watch};
-use tracing::{info, warn};
+use tokio::sync::watch;
+use tracing::info;
 
 use super::{MANAGER, configurations};
 use crate::certificates::Authorities;
 use crate::lifecycle::{WebhookKind, normal};
 use crate::policies;
 use crate::servers::{SecretError, ensure_authorities};
-use crate::shell;
 
 /// The least pause between two restores: another controller that insists on its own version costs no more than this.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -71,50 +70,42 @@ impl Registration {
         Ok(())
     }
 
-    /// Restores the configurations whenever they change. Never ends. Waits until this process has registered them: an
-    /// API server must not call a webhook that does not listen yet.
-    pub(crate) async fn keep(&self) {
+    /// Restores the configurations whenever they change, until the term ends. Waits until this process has registered
+    /// them: an API server must not call a webhook that does not listen yet.
+    pub(crate) async fn keep(mut self, metrics: ControllerMetrics, term: &Term) {
+        self.client = term.guard(&self.client);
         let mut is_registered = self.is_registered.subscribe();
-        if is_registered.wait_for(|is_so| *is_so).await.is_err() {
+        let registered = async { is_registered.wait_for(|is_so| *is_so).await.is_ok() };
+        if term.run_until(registered).await != Some(true) {
             return;
         }
-        let changed = Notify::new();
-        let watches = [WebhookKind::Mutating, WebhookKind::Validating].map(|kind| {
+        let mut controller =
+            Controller::new("own-webhooks", self.clock.clone()).with_metrics(metrics);
+        for kind in [WebhookKind::Mutating, WebhookKind::Validating] {
             let name = super::configuration_name(kind.into());
-            shell::watch(
-                policies::configurations(&self.client, kind),
-                policies::configuration_resource(kind),
-                watcher::Config::default().fields(&format!("metadata.name={name}")),
-                |event| {
-                    if !matches!(event, watcher::Event::Init) {
-                        changed.notify_one();
-                    }
-                },
-            )
-        });
-        tokio::join!(
-            futures::future::join_all(watches),
-            self.restore_on(&changed)
-        );
+            let resource = policies::configuration_resource(kind);
+            let service = self.service.clone();
+            controller.watch(
+                Watch::<DynamicObject>::all_with(&self.client, &resource)
+                    .fields(&format!("metadata.name={name}")),
+                |_| Some(()),
+                move |queue, (), _| queue.add(service.clone()),
+            );
+        }
+        // A configuration that is missing already is in no list.
+        controller.queue().add(self.service.clone());
+        let reconcile = move |_| {
+            let registration = self.clone();
+            async move { registration.reconcile().await }
+        };
+        controller.run(term, reconcile).await;
     }
 
-    async fn restore_on(&self, changed: &Notify) {
-        let mut n_failures = 0;
-        loop {
-            changed.notified().await;
-            match self.restore_current().await {
-                Ok(()) => n_failures = 0,
-                Err(error) => {
-                    n_failures += 1;
-                    warn!(
-                        error = &error as &dyn std::error::Error,
-                        "could not restore the configurations of our own webhooks"
-                    );
-                    changed.notify_one();
-                }
-            }
-            self.clock.sleep(PAUSE.max(shell::pause(n_failures))).await;
-        }
+    async fn reconcile(&self) -> Result<Requeue, RestoreError> {
+        self.restore_current().await?;
+        // The key is busy meanwhile, so that the next restore waits.
+        self.clock.sleep(PAUSE).await;
+        Ok(Requeue::Slowly)
     }
 
     async fn restore_current(&self) -> Result<(), RestoreError> {

@@ -14,16 +14,16 @@ use polity_runtime::Clock;
 use polity_testing::{FaultyClient, eventually, for_every_write};
 use serde_json::json;
 
+use crate::cluster::{NAMESPACE, TestCluster, clock, controller, installation};
 use crate::whole::Running;
-use crate::world::{NAMESPACE, World, clock, controller, installation};
 
 const TEAM: &str = "team";
 
 /// A cleanup with the rights of its account.
-async fn cleanup(world: &World) -> Cleanup {
+async fn cleanup(cluster: &TestCluster) -> Cleanup {
     let user = format!("system:serviceaccount:{NAMESPACE}:{CLEANUP_ACCOUNT}");
     let groups = ["system:serviceaccounts", "system:authenticated"];
-    let client = world.server.client_as(&user, &groups).await;
+    let client = cluster.server.client_as(&user, &groups).await;
     with(client, Duration::from_mins(1))
 }
 
@@ -38,35 +38,35 @@ fn with(client: Client, timeout: Duration) -> Cleanup {
 }
 
 /// The Deployment of a controller with so many ready replicas.
-async fn deploy(world: &World, n_ready: i32) {
+async fn deploy(cluster: &TestCluster, n_ready: i32) {
     let manifests = installation().controller();
     let deployment = manifests.iter().find(|one| one["kind"] == "Deployment");
-    world.add(deployment.unwrap()).await;
+    cluster.add(deployment.unwrap()).await;
     let status = json!({"status": {"replicas": 2, "readyReplicas": n_ready}});
     let params = PatchParams::default();
     let patch = Patch::Merge(status);
-    deployments(world)
+    deployments(cluster)
         .patch_status(CONTROLLER, &params, &patch)
         .await
         .unwrap();
 }
 
-fn deployments(world: &World) -> Api<Deployment> {
-    Api::namespaced(world.client.clone(), NAMESPACE)
+fn deployments(cluster: &TestCluster) -> Api<Deployment> {
+    Api::namespaced(cluster.client.clone(), NAMESPACE)
 }
 
-async fn n_wanted(world: &World) -> Option<i32> {
-    let found = deployments(world).get_opt(CONTROLLER).await.unwrap();
+async fn n_wanted(cluster: &TestCluster) -> Option<i32> {
+    let found = deployments(cluster).get_opt(CONTROLLER).await.unwrap();
     found?.spec.replicas
 }
 
 /// A policy in a namespace of its own.
-async fn add_team_policy(world: &World) {
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+async fn add_team_policy(cluster: &TestCluster) {
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": TEAM}})).unwrap();
     let post = PostParams::default();
     namespaces.create(&post, &namespace).await.unwrap();
-    world
+    cluster
         .add(&json!({
             "apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
             "metadata": {"name": "t", "namespace": TEAM},
@@ -81,15 +81,15 @@ async fn add_team_policy(world: &World) {
 }
 
 /// The names of all that is ours and must go.
-async fn left(world: &World) -> Vec<String> {
+async fn left(cluster: &TestCluster) -> Vec<String> {
     let all = ListParams::default();
     let mut left: Vec<String> = Vec::new();
-    let policies = world.policies().list(&all).await.unwrap();
+    let policies = cluster.policies().list(&all).await.unwrap();
     left.extend(policies.iter().map(ResourceExt::name_any));
-    let policies: Api<AdmissionPolicy> = Api::all(world.client.clone());
+    let policies: Api<AdmissionPolicy> = Api::all(cluster.client.clone());
     let policies = policies.list(&all).await.unwrap();
     left.extend(policies.iter().map(ResourceExt::name_any));
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     left.extend(
         servers
             .list(&all)
@@ -98,18 +98,18 @@ async fn left(world: &World) -> Vec<String> {
             .iter()
             .map(ResourceExt::name_any),
     );
-    let revisions = world.revisions().list(&all).await.unwrap();
+    let revisions = cluster.revisions().list(&all).await.unwrap();
     left.extend(revisions.iter().map(ResourceExt::name_any));
     for kind in [WebhookKind::Validating, WebhookKind::Mutating] {
-        let hooks = world.hooks(kind).list(&all).await.unwrap();
+        let hooks = cluster.hooks(kind).list(&all).await.unwrap();
         left.extend(hooks.iter().map(ResourceExt::name_any));
     }
     left
 }
 
 /// A webhook configuration of somebody else, with the label that ours have.
-async fn add_foreign_webhook(world: &World) {
-    world
+async fn add_foreign_webhook(cluster: &TestCluster) {
+    cluster
         .add(&json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "foreign", "labels": {"app.kubernetes.io/part-of": "kubewarden"}},
@@ -119,28 +119,28 @@ async fn add_foreign_webhook(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_controller_finalises_and_is_stopped_last() {
-    let world = World::start().await;
-    let running = Running::start(&world).await;
-    deploy(&world, 1).await;
-    add_foreign_webhook(&world).await;
-    world.add_policy("p").await;
-    add_team_policy(&world).await;
+    let cluster = TestCluster::start().await;
+    let running = Running::start(&cluster).await;
+    deploy(&cluster, 1).await;
+    add_foreign_webhook(&cluster).await;
+    cluster.add_policy("p").await;
+    add_team_policy(&cluster).await;
     for name in ["p", "t"] {
         eventually("it has a revision", || async {
-            world.line(name).await == "1 on"
+            cluster.line(name).await == "1 on"
         })
         .await;
     }
-    world.load("p").await;
+    cluster.load("p").await;
     eventually("p is enforced", || async {
-        world.paths("p").await.len() == 1
+        cluster.paths("p").await.len() == 1
     })
     .await;
-    cleanup(&world).await.run(|_| {}).await.unwrap();
-    assert_eq!(left(&world).await, ["foreign"]);
-    assert_eq!(n_wanted(&world).await, Some(0));
+    cleanup(&cluster).await.run(|_| {}).await.unwrap();
+    assert_eq!(left(&cluster).await, ["foreign"]);
+    assert_eq!(n_wanted(&cluster).await, Some(0));
     // Again, and there is nothing to do.
-    let counting = FaultyClient::new(world.client.clone());
+    let counting = FaultyClient::new(cluster.client.clone());
     let again = with(counting.client(), Duration::from_mins(1));
     again.run(|_| {}).await.unwrap();
     assert_eq!(counting.writes(), []);
@@ -149,15 +149,15 @@ async fn a_running_controller_finalises_and_is_stopped_last() {
 
 /// What a controller left that is gone: an enforced policy with its finalizer, and webhooks for our own kinds that nobody
 /// answers.
-async fn abandon(world: &World, name: &str) {
+async fn abandon(cluster: &TestCluster, name: &str) {
     let clock = clock();
-    let controller = controller(world.client.clone(), &clock);
-    let key = world.add_policy(name).await;
+    let controller = controller(cluster.client.clone(), &clock);
+    let key = cluster.add_policy(name).await;
     controller.reconcile(&key).await.unwrap();
-    world.load(name).await;
+    cluster.load(name).await;
     controller.reconcile(&key).await.unwrap();
-    assert_eq!(world.paths(name).await.len(), 1);
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    assert_eq!(cluster.paths(name).await.len(), 1);
+    let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     let patch = Patch::Merge(json!({"metadata": {"finalizers": ["kubewarden.io/finalizer"]}}));
     let params = PatchParams::default();
     servers.patch("default", &params, &patch).await.unwrap();
@@ -173,48 +173,52 @@ async fn abandon(world: &World, name: &str) {
         for hook in value["webhooks"].as_array_mut().unwrap() {
             hook["clientConfig"]["caBundle"].take();
         }
-        world.add(&value).await;
+        cluster.add(&value).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_controller_it_does_what_one_would() {
     for n_deployed in [None, Some(0)] {
-        let world = World::start().await;
+        let cluster = TestCluster::start().await;
         if let Some(n_ready) = n_deployed {
-            deploy(&world, n_ready).await;
+            deploy(&cluster, n_ready).await;
         }
-        world.add_roles().await;
-        abandon(&world, "p").await;
-        cleanup(&world).await.run(|_| {}).await.unwrap();
-        assert_eq!(left(&world).await, [""; 0], "{n_deployed:?}");
-        assert_eq!(n_wanted(&world).await, n_deployed, "{n_deployed:?}");
+        cluster.add_roles().await;
+        abandon(&cluster, "p").await;
+        cleanup(&cluster).await.run(|_| {}).await.unwrap();
+        assert_eq!(left(&cluster).await, [""; 0], "{n_deployed:?}");
+        assert_eq!(n_wanted(&cluster).await, n_deployed, "{n_deployed:?}");
     }
 }
 
 #[tokio::test]
 async fn killed_at_every_write_it_comes_to_the_same_end() {
-    let world = World::bare().await;
+    let cluster = TestCluster::bare().await;
     let n_cut_off = for_every_write(|point| {
-        let world = &world;
+        let cluster = &cluster;
         async move {
-            world.add_server(json!({})).await;
-            world.add_policy("p").await;
+            cluster.add_server(json!({})).await;
+            cluster.add_policy("p").await;
             let finalizers = json!({"metadata": {"finalizers": ["kubewarden.io/finalizer"]}});
             let patch = Patch::Merge(&finalizers);
             let params = PatchParams::default();
-            world.policies().patch("p", &params, &patch).await.unwrap();
-            let servers: Api<PolicyServer> = Api::all(world.client.clone());
+            cluster
+                .policies()
+                .patch("p", &params, &patch)
+                .await
+                .unwrap();
+            let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
             servers.patch("default", &params, &patch).await.unwrap();
-            let faulty = point.client(world.client.clone());
+            let faulty = point.client(cluster.client.clone());
             let dying = with(faulty.client(), Duration::from_mins(1));
             tokio::select! {
                 () = faulty.struck() => {}
                 outcome = dying.run(|_| {}) => outcome.unwrap(),
             }
-            let other = with(world.client.clone(), Duration::from_mins(1));
+            let other = with(cluster.client.clone(), Duration::from_mins(1));
             other.run(|_| {}).await.unwrap();
-            assert_eq!(left(world).await, [""; 0], "{point:?}");
+            assert_eq!(left(cluster).await, [""; 0], "{point:?}");
         }
     })
     .await;
@@ -222,11 +226,11 @@ async fn killed_at_every_write_it_comes_to_the_same_end() {
 }
 
 /// Lets a cleanup run while time passes: what it says is left, and what it told on the way.
-async fn until_the_deadline(world: &World) -> (String, Vec<String>) {
+async fn until_the_deadline(cluster: &TestCluster) -> (String, Vec<String>) {
     let clock = clock();
     let cleanup = Cleanup {
         clock: clock.clone(),
-        ..with(world.client.clone(), Duration::from_mins(5))
+        ..with(cluster.client.clone(), Duration::from_mins(5))
     };
     let mut told = Vec::new();
     let passing = async {
@@ -253,17 +257,17 @@ async fn until_the_deadline(world: &World) -> (String, Vec<String>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_the_deadline_it_says_what_is_left_and_why() {
-    let world = World::bare().await;
-    world.add_policy("held").await;
+    let cluster = TestCluster::bare().await;
+    cluster.add_policy("held").await;
     let patch =
         json!({"metadata": {"finalizers": ["example.com/mine", "kubewarden.io/finalizer"]}});
     let params = PatchParams::default();
-    let policies = world.policies();
+    let policies = cluster.policies();
     policies
         .patch("held", &params, &Patch::Merge(patch))
         .await
         .unwrap();
-    let (left, told) = until_the_deadline(&world).await;
+    let (left, told) = until_the_deadline(&cluster).await;
     assert!(
         left.contains("ClusterAdmissionPolicy held: being deleted since "),
         "{left}"
@@ -274,7 +278,7 @@ async fn after_the_deadline_it_says_what_is_left_and_why() {
     );
     assert!(told.len() > 100, "{}", told.len());
     assert_eq!(told[0], "1 of 1 policies left: ClusterAdmissionPolicy held");
-    let found = world.policies().get("held").await.unwrap();
+    let found = cluster.policies().get("held").await.unwrap();
     assert_eq!(
         found.finalizers(),
         ["example.com/mine"],
@@ -284,15 +288,15 @@ async fn after_the_deadline_it_says_what_is_left_and_why() {
 
 #[tokio::test]
 async fn what_others_hold_is_named_and_asked_for_now_and_then() {
-    let world = World::bare().await;
-    abandon_revision(&world).await;
-    let (left, told) = until_the_deadline(&world).await;
+    let cluster = TestCluster::bare().await;
+    abandon_revision(&cluster).await;
+    let (left, told) = until_the_deadline(&cluster).await;
     assert_eq!(left, "  PolicyRevision held: deleted, and still there");
     assert_eq!(told, [""; 0]);
 }
 
 /// A revision without its policy, which somebody else holds.
-async fn abandon_revision(world: &World) {
+async fn abandon_revision(cluster: &TestCluster) {
     let revision = json!({
         "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyRevision",
         "metadata": {"name": "held", "namespace": NAMESPACE, "finalizers": ["example.com/mine"]},
@@ -303,5 +307,5 @@ async fn abandon_revision(world: &World) {
             "policyGeneration": 1, "enabled": false, "data": {"spec": {}},
         },
     });
-    world.add(&revision).await;
+    cluster.add(&revision).await;
 }

@@ -12,7 +12,7 @@ use polity_runtime::Clock;
 use polity_testing::{CrashPoint, for_every_write};
 use serde_json::json;
 
-use crate::world::{World, clock, controller};
+use crate::cluster::{TestCluster, clock, controller};
 
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -25,48 +25,52 @@ async fn look(dying: &Lifecycle, other: &Lifecycle, key: &PolicyKey) {
 
 #[tokio::test]
 async fn killed_at_every_write_it_comes_to_the_same_end() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let n_runs = Cell::new(0);
     let n_cut_off = for_every_write(|point| {
         let name = format!("p{}", n_runs.replace(n_runs.get() + 1));
-        let world = &world;
+        let cluster = &cluster;
         async move {
             let clock = clock();
-            let dying = controller(point.client(world.client.clone()).client(), &clock);
-            let other = controller(world.client.clone(), &clock);
-            let key = world.add_policy(&name).await;
+            let dying = controller(point.client(cluster.client.clone()).client(), &clock);
+            let other = controller(cluster.client.clone(), &clock);
+            let key = cluster.add_policy(&name).await;
             look(&dying, &other, &key).await;
-            assert_eq!(world.line(&name).await, "1 on", "{point:?}");
-            world.load(&name).await;
+            assert_eq!(cluster.line(&name).await, "1 on", "{point:?}");
+            cluster.load(&name).await;
             look(&dying, &other, &key).await;
             assert_eq!(
-                world.paths(&name).await,
+                cluster.paths(&name).await,
                 [format!("/validate/clusterwide-{name}/1")],
                 "{point:?}"
             );
-            world
+            cluster
                 .change_module(&name, "registry.example/policy:2")
                 .await;
             look(&dying, &other, &key).await;
-            world.load(&name).await;
+            cluster.load(&name).await;
             look(&dying, &other, &key).await;
             clock.advance(DRAIN);
             look(&dying, &other, &key).await;
-            assert_eq!(world.line(&name).await, "1 off, 2 on serving", "{point:?}");
             assert_eq!(
-                world.paths(&name).await,
+                cluster.line(&name).await,
+                "1 off, 2 on serving",
+                "{point:?}"
+            );
+            assert_eq!(
+                cluster.paths(&name).await,
                 [format!("/validate/clusterwide-{name}/2")],
                 "{point:?}"
             );
-            let status = world.status(&name).await;
+            let status = cluster.status(&name).await;
             assert_eq!(status.phase, Some(Phase::Active), "{point:?}");
-            world.delete(&name).await;
+            cluster.delete(&name).await;
             look(&dying, &other, &key).await;
             clock.advance(DRAIN);
             look(&dying, &other, &key).await;
-            assert_eq!(world.line(&name).await, "", "{point:?}");
+            assert_eq!(cluster.line(&name).await, "", "{point:?}");
             assert_eq!(
-                world.policies().get_opt(&name).await.unwrap(),
+                cluster.policies().get_opt(&name).await.unwrap(),
                 None,
                 "{point:?}"
             );
@@ -78,7 +82,7 @@ async fn killed_at_every_write_it_comes_to_the_same_end() {
 
 /// A policy that is enforced, a controller that dies at a write, and one that does not.
 struct Scene<'a> {
-    world: &'a World,
+    cluster: &'a TestCluster,
     clock: Clock,
     dying: Lifecycle,
     other: Lifecycle,
@@ -87,17 +91,17 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    async fn start(world: &'a World, point: &CrashPoint, n_run: usize) -> Self {
+    async fn start(cluster: &'a TestCluster, point: &CrashPoint, n_run: usize) -> Self {
         let clock = clock();
-        let other = controller(world.client.clone(), &clock);
+        let other = controller(cluster.client.clone(), &clock);
         let name = format!("p{n_run}");
-        let key = world.add_policy(&name).await;
+        let key = cluster.add_policy(&name).await;
         other.reconcile(&key).await.unwrap();
-        world.load(&name).await;
+        cluster.load(&name).await;
         other.reconcile(&key).await.unwrap();
         Self {
-            dying: controller(point.client(world.client.clone()).client(), &clock),
-            world,
+            dying: controller(point.client(cluster.client.clone()).client(), &clock),
+            cluster,
             clock,
             other,
             key,
@@ -113,7 +117,7 @@ impl<'a> Scene<'a> {
     /// A new generation goes in, up to the switch.
     async fn load(&self) {
         self.look().await;
-        self.world.load(&self.name).await;
+        self.cluster.load(&self.name).await;
         self.look().await;
     }
 
@@ -125,34 +129,36 @@ impl<'a> Scene<'a> {
     async fn calls(&self, generations: &[i64]) -> bool {
         let path = |generation| format!("/validate/clusterwide-{}/{generation}", self.name);
         let expected: Vec<_> = generations.iter().map(path).collect();
-        self.world.paths(&self.name).await == expected
+        self.cluster.paths(&self.name).await == expected
     }
 }
 
 /// Rows 7, 8 and 21: an update fails, and is rolled back.
 #[tokio::test]
 async fn killed_at_every_write_of_a_rollback_it_comes_to_the_same_end() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let n_runs = Cell::new(0);
     let n_cut_off = for_every_write(|point| {
-        let (world, n_run) = (&world, n_runs.replace(n_runs.get() + 1));
+        let (cluster, n_run) = (&cluster, n_runs.replace(n_runs.get() + 1));
         async move {
-            let scene = Scene::start(world, &point, n_run).await;
+            let scene = Scene::start(cluster, &point, n_run).await;
             let name = &scene.name;
-            world.change_module(name, "registry.example/policy:2").await;
+            cluster
+                .change_module(name, "registry.example/policy:2")
+                .await;
             scene.look().await;
-            world.fail(name, "PullError").await;
+            cluster.fail(name, "PullError").await;
             scene.look().await;
-            assert_eq!(world.phase(name).await, Some(Phase::Failed), "{point:?}");
+            assert_eq!(cluster.phase(name).await, Some(Phase::Failed), "{point:?}");
             assert!(scene.calls(&[1]).await, "{point:?}");
             let rollback = "kubewarden.io/rollback-to-generation";
-            world.annotate(name, rollback, "1").await;
+            cluster.annotate(name, rollback, "1").await;
             scene.load().await;
             scene.drain().await;
-            let line = world.line(name).await;
+            let line = cluster.line(name).await;
             assert_eq!(line, "1 off, 2 off, 3 on serving", "{point:?}");
             assert!(scene.calls(&[3]).await, "{point:?}");
-            world.forget(name).await;
+            cluster.forget(name).await;
         }
     })
     .await;
@@ -162,23 +168,23 @@ async fn killed_at_every_write_of_a_rollback_it_comes_to_the_same_end() {
 /// Row 22, and a webhook that changes its kind (section 4.1).
 #[tokio::test]
 async fn killed_at_every_write_of_webhooks_it_comes_to_the_same_end() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let n_runs = Cell::new(0);
     let n_cut_off = for_every_write(|point| {
-        let (world, n_run) = (&world, n_runs.replace(n_runs.get() + 1));
+        let (cluster, n_run) = (&cluster, n_runs.replace(n_runs.get() + 1));
         async move {
-            let scene = Scene::start(world, &point, n_run).await;
-            let hooks = world.hooks(WebhookKind::Validating);
+            let scene = Scene::start(cluster, &point, n_run).await;
+            let hooks = cluster.hooks(WebhookKind::Validating);
             let hook = format!("clusterwide-{}", scene.name);
             hooks.delete(&hook, &DeleteParams::default()).await.unwrap();
             scene.look().await;
             assert!(scene.calls(&[1]).await, "{point:?}");
-            world.change(&scene.name, json!({"mutating": true})).await;
+            cluster.change(&scene.name, json!({"mutating": true})).await;
             scene.load().await;
             assert!(scene.calls(&[1, 2]).await, "{point:?}");
             scene.drain().await;
             assert!(scene.calls(&[2]).await, "{point:?}");
-            world.forget(&scene.name).await;
+            cluster.forget(&scene.name).await;
         }
     })
     .await;
@@ -188,30 +194,30 @@ async fn killed_at_every_write_of_webhooks_it_comes_to_the_same_end() {
 /// Rows 24 and 29: the policy server goes and comes back.
 #[tokio::test]
 async fn killed_at_every_write_without_a_server_it_comes_to_the_same_end() {
-    let world = World::start().await;
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    let cluster = TestCluster::start().await;
+    let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     let n_runs = Cell::new(0);
     let n_cut_off = for_every_write(|point| {
-        let (world, n_run) = (&world, n_runs.replace(n_runs.get() + 1));
+        let (cluster, n_run) = (&cluster, n_runs.replace(n_runs.get() + 1));
         let servers = &servers;
         async move {
-            let scene = Scene::start(world, &point, n_run).await;
+            let scene = Scene::start(cluster, &point, n_run).await;
             let params = DeleteParams::default();
             servers.delete("default", &params).await.unwrap();
             scene.look().await;
-            let status = world.status(&scene.name).await;
+            let status = cluster.status(&scene.name).await;
             assert!(scene.calls(&[]).await, "{point:?}");
             assert_eq!(
                 (status.phase, status.policy_status),
                 (Some(Phase::Pending), PolicyState::Scheduled),
                 "{point:?}"
             );
-            world.add_server(json!({})).await;
+            cluster.add_server(json!({})).await;
             scene.load().await;
             assert!(scene.calls(&[1]).await, "{point:?}");
-            let phase = world.phase(&scene.name).await;
+            let phase = cluster.phase(&scene.name).await;
             assert_eq!(phase, Some(Phase::Active), "{point:?}");
-            world.forget(&scene.name).await;
+            cluster.forget(&scene.name).await;
         }
     })
     .await;
@@ -221,12 +227,12 @@ async fn killed_at_every_write_without_a_server_it_comes_to_the_same_end() {
 /// Rows 16 and 17: replicas come and go.
 #[tokio::test]
 async fn killed_at_every_write_of_scaling_it_comes_to_the_same_end() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let n_runs = Cell::new(0);
     for_every_write(|point| {
-        let (world, n_run) = (&world, n_runs.replace(n_runs.get() + 1));
+        let (cluster, n_run) = (&cluster, n_runs.replace(n_runs.get() + 1));
         async move {
-            let scene = Scene::start(world, &point, n_run).await;
+            let scene = Scene::start(cluster, &point, n_run).await;
             let name = &scene.name;
             for (n_replicas, expected) in [
                 (3, "0=True 1=True 2=Unknown"),
@@ -235,17 +241,17 @@ async fn killed_at_every_write_of_scaling_it_comes_to_the_same_end() {
             ] {
                 let scale = Patch::Merge(json!({"spec": {"replicas": n_replicas}}));
                 let params = PatchParams::default();
-                let workloads = world.workloads();
+                let workloads = cluster.workloads();
                 workloads
                     .patch("policy-server-default", &params, &scale)
                     .await
                     .unwrap();
-                world.follow().await;
+                cluster.follow().await;
                 scene.look().await;
-                assert_eq!(world.replicas(name).await, expected, "{point:?}");
-                assert_eq!(world.phase(name).await, Some(Phase::Active), "{point:?}");
+                assert_eq!(cluster.replicas(name).await, expected, "{point:?}");
+                assert_eq!(cluster.phase(name).await, Some(Phase::Active), "{point:?}");
             }
-            world.forget(name).await;
+            cluster.forget(name).await;
         }
     })
     .await;

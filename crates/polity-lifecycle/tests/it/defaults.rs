@@ -12,25 +12,25 @@ use polity_lifecycle::defaults::{Defaults, LABEL, RECORD};
 use polity_testing::{FaultyClient, eventually, for_every_write};
 use serde_json::{Value, json};
 
+use crate::cluster::{NAMESPACE, TestCluster, clock};
 use crate::whole::Running;
-use crate::world::{NAMESPACE, World, clock};
 
 const MAP: &str = "recommended";
 
 /// A cluster with a ConfigMap in it.
 struct Scene<'a> {
-    world: &'a World,
+    cluster: &'a TestCluster,
     /// The ConfigMap.
     map: &'a str,
 }
 
 impl<'a> Scene<'a> {
-    fn new(world: &'a World) -> Self {
-        Self { world, map: MAP }
+    fn new(cluster: &'a TestCluster) -> Self {
+        Self { cluster, map: MAP }
     }
 
     fn maps(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.world.client.clone(), NAMESPACE)
+        Api::namespaced(self.cluster.client.clone(), NAMESPACE)
     }
 
     /// Makes these documents all there is in the ConfigMap.
@@ -53,13 +53,13 @@ impl<'a> Scene<'a> {
     }
 
     async fn keep(&self) {
-        let defaults = self.with(self.world.client.clone());
+        let defaults = self.with(self.cluster.client.clone());
         defaults.reconcile().await.unwrap();
     }
 
     /// `p=monitor q=protect`: the policies there are, and their mode.
     async fn policies(&self) -> String {
-        let all = self.world.policies().list(&ListParams::default()).await;
+        let all = self.cluster.policies().list(&ListParams::default()).await;
         let mut shown: Vec<_> = all
             .unwrap()
             .iter()
@@ -74,7 +74,7 @@ impl<'a> Scene<'a> {
 
     /// What was told about the ConfigMap, with how often.
     async fn told(&self) -> Vec<String> {
-        let events: Api<Event> = Api::namespaced(self.world.client.clone(), NAMESPACE);
+        let events: Api<Event> = Api::namespaced(self.cluster.client.clone(), NAMESPACE);
         let all = events.list(&ListParams::default()).await.unwrap();
         let mut told: Vec<_> = all
             .iter()
@@ -118,24 +118,24 @@ fn with_module(mut policy: Value, module: &str) -> Value {
 
 #[tokio::test]
 async fn what_is_absent_is_created_and_at_rest_nothing_is_written() {
-    let world = World::bare().await;
-    let scene = Scene::new(&world);
+    let cluster = TestCluster::bare().await;
+    let scene = Scene::new(&cluster);
     scene.keep().await;
     scene
         .say(&[policy("p", "monitor"), server("s"), policy("q", "monitor")])
         .await;
     scene.keep().await;
     assert_eq!(scene.policies().await, "p=monitor q=monitor");
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     assert_eq!(servers.get("s").await.unwrap().labels()[LABEL], MAP);
-    let counting = FaultyClient::new(world.client.clone());
+    let counting = FaultyClient::new(cluster.client.clone());
     scene.with(counting.client()).reconcile().await.unwrap();
     assert_eq!(counting.writes(), []);
     // Whoever writes the ConfigMap leaves our record alone.
     scene
         .say(&[policy("p", "protect"), server("s"), policy("q", "monitor")])
         .await;
-    let writing = FaultyClient::new(world.client.clone());
+    let writing = FaultyClient::new(cluster.client.clone());
     scene.with(writing.client()).reconcile().await.unwrap();
     assert_eq!(scene.policies().await, "p=protect q=monitor");
     assert_eq!(writing.n_writes(), 2, "the policy, and the record");
@@ -144,11 +144,11 @@ async fn what_is_absent_is_created_and_at_rest_nothing_is_written() {
 
 #[tokio::test]
 async fn a_field_that_somebody_changed_stays_theirs() {
-    let world = World::bare().await;
-    let scene = Scene::new(&world);
+    let cluster = TestCluster::bare().await;
+    let scene = Scene::new(&cluster);
     scene.say(&[policy("p", "monitor")]).await;
     scene.keep().await;
-    world.change("p", json!({"mode": "protect"})).await;
+    cluster.change("p", json!({"mode": "protect"})).await;
     scene.keep().await;
     assert_eq!(scene.policies().await, "p=protect");
     assert_eq!(
@@ -164,7 +164,7 @@ async fn a_field_that_somebody_changed_stays_theirs() {
         scene.keep().await;
     }
     assert_eq!(scene.policies().await, "p=protect");
-    let found = world.policies().get("p").await.unwrap();
+    let found = cluster.policies().get("p").await.unwrap();
     assert_eq!(
         found.spec.policy.module.module, module,
         "the rest is brought up to date"
@@ -180,13 +180,13 @@ async fn a_field_that_somebody_changed_stays_theirs() {
 
 #[tokio::test]
 async fn what_somebody_deleted_stays_deleted_until_its_document_changes() {
-    let world = World::bare().await;
-    let scene = Scene::new(&world);
+    let cluster = TestCluster::bare().await;
+    let scene = Scene::new(&cluster);
     scene
         .say(&[policy("p", "monitor"), policy("q", "monitor")])
         .await;
     scene.keep().await;
-    world.delete("p").await;
+    cluster.delete("p").await;
     scene.keep().await;
     assert_eq!(scene.policies().await, "q=monitor");
     scene
@@ -203,9 +203,9 @@ async fn what_somebody_deleted_stays_deleted_until_its_document_changes() {
 
 #[tokio::test]
 async fn what_vanishes_is_deleted_if_we_made_it() {
-    let world = World::bare().await;
-    let scene = Scene::new(&world);
-    world.add_policy("theirs").await;
+    let cluster = TestCluster::bare().await;
+    let scene = Scene::new(&cluster);
+    cluster.add_policy("theirs").await;
     scene
         .say(&[
             policy("p", "monitor"),
@@ -221,11 +221,15 @@ async fn what_vanishes_is_deleted_if_we_made_it() {
     // A copy carries our label, and was made by somebody else all the same.
     let mut copy = policy("copy", "monitor");
     copy["metadata"]["labels"] = json!({LABEL: MAP});
-    world.add(&copy).await;
+    cluster.add(&copy).await;
     // Whoever takes the label off takes the policy over.
     let patch = Patch::Merge(json!({"metadata": {"labels": {LABEL: null}}}));
     let params = PatchParams::default();
-    world.policies().patch("q", &params, &patch).await.unwrap();
+    cluster
+        .policies()
+        .patch("q", &params, &patch)
+        .await
+        .unwrap();
     scene.say(&[]).await;
     scene.keep().await;
     assert_eq!(
@@ -243,8 +247,8 @@ async fn what_vanishes_is_deleted_if_we_made_it() {
 
 #[tokio::test]
 async fn one_bad_document_is_told_once_and_the_others_go_on() {
-    let world = World::bare().await;
-    let scene = Scene::new(&world);
+    let cluster = TestCluster::bare().await;
+    let scene = Scene::new(&cluster);
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}});
     let mut elsewhere = policy("n", "monitor");
     elsewhere["kind"] = json!("AdmissionPolicy");
@@ -286,14 +290,14 @@ async fn one_bad_document_is_told_once_and_the_others_go_on() {
 
 #[tokio::test]
 async fn killed_at_every_write_it_comes_to_the_same_end() {
-    let world = World::bare().await;
+    let cluster = TestCluster::bare().await;
     let n_runs = Cell::new(0);
     let n_cut_off = for_every_write(|point| {
         let n_run = n_runs.replace(n_runs.get() + 1);
-        let world = &world;
+        let cluster = &cluster;
         async move {
             let map = format!("map{n_run}");
-            let scene = Scene { world, map: &map };
+            let scene = Scene { cluster, map: &map };
             let name = |letter: &str| format!("{letter}{n_run}");
             let shown = async || {
                 let all = scene.policies().await;
@@ -303,7 +307,7 @@ async fn killed_at_every_write_it_comes_to_the_same_end() {
                 });
                 own.collect::<Vec<_>>().join(" ")
             };
-            let dying = scene.with(point.client(world.client.clone()).client());
+            let dying = scene.with(point.client(cluster.client.clone()).client());
             let look = async || {
                 // Whether it notices that it is cut off does not matter.
                 let _ = dying.reconcile().await;
@@ -318,16 +322,16 @@ async fn killed_at_every_write_it_comes_to_the_same_end() {
                 ])
                 .await;
             look().await;
-            world.delete(&r).await;
-            world.change(&p, json!({"mode": "protect"})).await;
+            cluster.delete(&r).await;
+            cluster.change(&p, json!({"mode": "protect"})).await;
             let p_again = with_module(policy(&p, "monitor"), "registry.example/policy:2");
             scene.say(&[p_again, policy(&r, "monitor")]).await;
             look().await;
             assert_eq!(shown().await, format!("{p}=protect"), "{point:?}");
-            let found = world.policies().get(&p).await.unwrap();
+            let found = cluster.policies().get(&p).await.unwrap();
             let module = found.spec.policy.module.module;
             assert_eq!(module, "registry.example/policy:2", "{point:?}");
-            let counting = FaultyClient::new(world.client.clone());
+            let counting = FaultyClient::new(cluster.client.clone());
             scene.with(counting.client()).reconcile().await.unwrap();
             assert_eq!(counting.writes(), [], "{point:?}");
             scene.say(&[]).await;
@@ -342,14 +346,14 @@ async fn killed_at_every_write_it_comes_to_the_same_end() {
 /// With the account and the rights of an installation, and by the watch alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_keeps_to_a_config_map_that_comes_later() {
-    let world = World::bare().await;
-    let scene = Scene::new(&world);
-    let running = Running::start_with_defaults(&world, Some(MAP)).await;
+    let cluster = TestCluster::bare().await;
+    let scene = Scene::new(&cluster);
+    let running = Running::start_with_defaults(&cluster, Some(MAP)).await;
     scene
         .say(&[server("default"), policy("p", "monitor")])
         .await;
     // Not before its webhooks are there: what they fill in is to be filled in.
-    world
+    cluster
         .add(&json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": "kubewarden-controller-mutating-webhook-configuration"},
@@ -367,7 +371,7 @@ async fn the_controller_keeps_to_a_config_map_that_comes_later() {
     })
     .await;
     eventually("the ConfigMap says what was wrong", || async {
-        let events: Api<Event> = Api::namespaced(world.client.clone(), NAMESPACE);
+        let events: Api<Event> = Api::namespaced(cluster.client.clone(), NAMESPACE);
         let all = events.list(&ListParams::default()).await.unwrap();
         let mut notes = all.iter().filter_map(|one| one.note.as_deref());
         notes.any(|note| note.starts_with("p.yaml, document 2: "))

@@ -6,61 +6,63 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use polity_api::policies::v1::{HistoryResult, Phase};
-use polity_lifecycle::policies::Next;
+use polity_reconcile::{Requeue, Term};
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::eventually;
 
-use crate::world::{World, clock, controller};
+use crate::cluster::{TestCluster, clock, controller};
 
 const DRAIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn created_updated_broken_rolled_back_and_deleted() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let clock = clock();
-    let controller = controller(world.client.clone(), &clock);
-    let key = world.add_policy("p").await;
+    let controller = controller(cluster.client.clone(), &clock);
+    let key = cluster.add_policy("p").await;
 
-    assert_eq!(controller.reconcile(&key).await.unwrap(), Next::Slowly);
-    assert_eq!(world.status("p").await.phase, Some(Phase::Pending));
-    assert_eq!(world.line("p").await, "1 on");
-    world.load("p").await;
+    assert_eq!(controller.reconcile(&key).await.unwrap(), Requeue::Slowly);
+    assert_eq!(cluster.status("p").await.phase, Some(Phase::Pending));
+    assert_eq!(cluster.line("p").await, "1 on");
+    cluster.load("p").await;
     controller.reconcile(&key).await.unwrap();
-    assert_eq!(world.status("p").await.phase, Some(Phase::Active));
-    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
+    assert_eq!(cluster.status("p").await.phase, Some(Phase::Active));
+    assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/1"]);
 
-    world.change_module("p", "registry.example/policy:2").await;
+    cluster
+        .change_module("p", "registry.example/policy:2")
+        .await;
     controller.reconcile(&key).await.unwrap();
-    let status = world.status("p").await;
+    let status = cluster.status("p").await;
     assert_eq!(
         (status.phase, status.serving_generation),
         (Some(Phase::Updating), Some(1))
     );
-    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
-    world.load("p").await;
+    assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/1"]);
+    cluster.load("p").await;
     assert_eq!(
         controller.reconcile(&key).await.unwrap(),
-        Next::After(DRAIN)
+        Requeue::After(DRAIN)
     );
-    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/2"]);
-    assert_eq!(world.line("p").await, "1 on serving, 2 on serving");
+    assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/2"]);
+    assert_eq!(cluster.line("p").await, "1 on serving, 2 on serving");
     clock.advance(DRAIN);
-    assert_eq!(controller.reconcile(&key).await.unwrap(), Next::Slowly);
-    assert_eq!(world.line("p").await, "1 off, 2 on serving");
+    assert_eq!(controller.reconcile(&key).await.unwrap(), Requeue::Slowly);
+    assert_eq!(cluster.line("p").await, "1 off, 2 on serving");
 
-    world
+    cluster
         .annotate("p", "kubewarden.io/rollback-to-generation", "1")
         .await;
     controller.reconcile(&key).await.unwrap();
-    let policy = world.policies().get("p").await.unwrap();
+    let policy = cluster.policies().get("p").await.unwrap();
     assert_eq!(
         policy.spec.policy.module.module,
         "registry.example/policy:1"
     );
     assert_eq!(policy.metadata.generation, Some(3));
-    world.load("p").await;
+    cluster.load("p").await;
     controller.reconcile(&key).await.unwrap();
-    let status = world.status("p").await;
+    let status = cluster.status("p").await;
     assert_eq!(status.serving_generation, Some(3));
     assert!(
         status
@@ -69,26 +71,26 @@ async fn created_updated_broken_rolled_back_and_deleted() {
             .all(|entry| entry.result == HistoryResult::Active)
     );
 
-    world.delete("p").await;
+    cluster.delete("p").await;
     assert_eq!(
         controller.reconcile(&key).await.unwrap(),
-        Next::After(DRAIN)
+        Requeue::After(DRAIN)
     );
-    assert_eq!(world.paths("p").await, [""; 0]);
+    assert_eq!(cluster.paths("p").await, [""; 0]);
     clock.advance(DRAIN);
-    assert_eq!(controller.reconcile(&key).await.unwrap(), Next::Gone);
-    assert_eq!(world.line("p").await, "");
-    assert_eq!(world.policies().get_opt("p").await.unwrap(), None);
+    assert_eq!(controller.reconcile(&key).await.unwrap(), Requeue::Never);
+    assert_eq!(cluster.line("p").await, "");
+    assert_eq!(cluster.policies().get_opt("p").await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn at_rest_nothing_is_written() {
-    let world = World::start().await;
-    let faulty = world.server.faulty().await;
+    let cluster = TestCluster::start().await;
+    let faulty = cluster.server.faulty().await;
     let controller = controller(faulty.client(), &clock());
-    let key = world.add_policy("p").await;
+    let key = cluster.add_policy("p").await;
     controller.reconcile(&key).await.unwrap();
-    world.load("p").await;
+    cluster.load("p").await;
     controller.reconcile(&key).await.unwrap();
     let n_writes = faulty.n_writes();
     controller.reconcile(&key).await.unwrap();
@@ -97,13 +99,13 @@ async fn at_rest_nothing_is_written() {
 
 #[tokio::test]
 async fn the_events_tell_the_story() {
-    let world = World::start().await;
-    let controller = controller(world.client.clone(), &clock());
-    let key = world.add_policy("p").await;
+    let cluster = TestCluster::start().await;
+    let controller = controller(cluster.client.clone(), &clock());
+    let key = cluster.add_policy("p").await;
     controller.reconcile(&key).await.unwrap();
-    world.load("p").await;
+    cluster.load("p").await;
     controller.reconcile(&key).await.unwrap();
-    let events: Api<Event> = Api::namespaced(world.client.clone(), "default");
+    let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
     let all = events.list(&ListParams::default()).await.unwrap();
     let mut told: Vec<_> = all
         .iter()
@@ -126,28 +128,31 @@ async fn the_events_tell_the_story() {
 
 #[tokio::test]
 async fn running_it_needs_no_telling() {
-    let world = World::start().await;
-    let controller = controller(world.client.clone(), &Clock::system());
+    let cluster = TestCluster::start().await;
+    let controller = controller(cluster.client.clone(), &Clock::system());
     let shutdown = Shutdown::new();
-    let running = tokio::spawn(controller.run(shutdown.clone()));
-    world.add_policy("p").await;
+    let term = Term::without_election(&shutdown);
+    let running = tokio::spawn(async move { controller.run(&term).await });
+    cluster.add_policy("p").await;
     eventually("a revision is there", || async {
-        !world.line("p").await.is_empty()
+        !cluster.line("p").await.is_empty()
     })
     .await;
-    world.load("p").await;
+    cluster.load("p").await;
     eventually("it is enforced", || async {
-        world.phase("p").await == Some(Phase::Active)
+        cluster.phase("p").await == Some(Phase::Active)
     })
     .await;
-    world.change_module("p", "registry.example/policy:2").await;
+    cluster
+        .change_module("p", "registry.example/policy:2")
+        .await;
     eventually("the update has a revision", || async {
-        world.line("p").await.ends_with("2 on")
+        cluster.line("p").await.ends_with("2 on")
     })
     .await;
-    world.load("p").await;
+    cluster.load("p").await;
     eventually("the update is enforced", || async {
-        world.status("p").await.serving_generation == Some(2)
+        cluster.status("p").await.serving_generation == Some(2)
     })
     .await;
     shutdown.trigger();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod cleanup;
+mod cluster;
 mod crashes;
 mod defaults;
 mod deletion;
@@ -13,4 +14,3 @@ mod rollbacks;
 mod servers;
 mod webhooks;
 mod whole;
-mod world;

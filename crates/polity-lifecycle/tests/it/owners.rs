@@ -8,21 +8,21 @@ use polity_api::policies::v1::{AdmissionPolicy, Phase, PolicyRevision};
 use polity_testing::eventually;
 use serde_json::json;
 
+use crate::cluster::{NAMESPACE, TestCluster};
 use crate::whole::Running;
-use crate::world::{NAMESPACE, World};
 
 const TEAM: &str = "team";
 
 /// The namespace of a team, and somebody in it.
-async fn owner(world: &World) -> Client {
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+async fn owner(cluster: &TestCluster) -> Client {
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": TEAM}})).unwrap();
     namespaces
         .create(&PostParams::default(), &namespace)
         .await
         .unwrap();
     let group = "rbac.authorization.k8s.io";
-    world
+    cluster
         .add(&json!({
             "apiVersion": format!("{group}/v1"), "kind": "RoleBinding",
             "metadata": {"name": "olga", "namespace": TEAM},
@@ -30,7 +30,7 @@ async fn owner(world: &World) -> Client {
             "subjects": [{"kind": "User", "name": "olga", "apiGroup": group}],
         }))
         .await;
-    world
+    cluster
         .server
         .client_as("olga", &["system:authenticated"])
         .await
@@ -38,9 +38,9 @@ async fn owner(world: &World) -> Client {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_needs_no_rights_beyond_their_namespace() {
-    let world = World::start().await;
-    let running = Running::start(&world).await;
-    let client = owner(&world).await;
+    let cluster = TestCluster::start().await;
+    let running = Running::start(&cluster).await;
+    let client = owner(&cluster).await;
     let policies: Api<AdmissionPolicy> = Api::namespaced(client.clone(), TEAM);
     let policy: AdmissionPolicy = serde_json::from_value(json!({
         "apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy", "metadata": {"name": "q"},
@@ -58,11 +58,11 @@ async fn an_owner_needs_no_rights_beyond_their_namespace() {
     .await;
     let phase = || async { policies.get("q").await.unwrap().status?.phase };
     let has_revisions = |n: usize| {
-        let world = &world;
-        async move { world.revisions_of("q").await.len() == n }
+        let cluster = &cluster;
+        async move { cluster.revisions_of("q").await.len() == n }
     };
     eventually("a revision is there", || has_revisions(1)).await;
-    world.load("q").await;
+    cluster.load("q").await;
     eventually("it is enforced", || async {
         phase().await == Some(Phase::Active)
     })
@@ -74,7 +74,7 @@ async fn an_owner_needs_no_rights_beyond_their_namespace() {
         .await
         .unwrap();
     eventually("another revision is there", || has_revisions(2)).await;
-    world.fail("q", "SettingsInvalid").await;
+    cluster.fail("q", "SettingsInvalid").await;
     eventually("the owner sees why", || async {
         let status = policies.get("q").await.unwrap().status?;
         let message = status
@@ -104,7 +104,7 @@ async fn an_owner_needs_no_rights_beyond_their_namespace() {
         .await
         .unwrap();
     eventually("the rollback has a revision", || has_revisions(3)).await;
-    world.load("q").await;
+    cluster.load("q").await;
     eventually("it is enforced again", || async {
         let status = policies.get("q").await.unwrap().status?;
         (status.serving_generation == Some(3)).then_some(())

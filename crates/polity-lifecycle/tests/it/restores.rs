@@ -6,8 +6,8 @@ use polity_lifecycle::lifecycle::WebhookKind;
 use polity_testing::eventually;
 use serde_json::{Value, json};
 
+use crate::cluster::{NAMESPACE, TestCluster};
 use crate::whole::Running;
-use crate::world::{NAMESPACE, World};
 
 /// Everything that a policy server owns, with an edit and the field that it changes. Some cannot be edited, or need not.
 fn owned() -> Vec<(
@@ -87,25 +87,25 @@ fn owned() -> Vec<(
     ]
 }
 
-fn api(world: &World, api_version: &str, kind: &str) -> Api<DynamicObject> {
+fn api(cluster: &TestCluster, api_version: &str, kind: &str) -> Api<DynamicObject> {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     if kind == "ClusterRoleBinding" {
-        Api::all_with(world.client.clone(), &resource)
+        Api::all_with(cluster.client.clone(), &resource)
     } else {
-        Api::namespaced_with(world.client.clone(), NAMESPACE, &resource)
+        Api::namespaced_with(cluster.client.clone(), NAMESPACE, &resource)
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_policy_server_owns_comes_back_after_an_edit_or_a_deletion() {
-    let world = World::bare().await;
-    let running = Running::start(&world).await;
-    world
+    let cluster = TestCluster::bare().await;
+    let running = Running::start(&cluster).await;
+    cluster
         .add_server(json!({"minAvailable": 1, "cache": {"size": "1Gi"}}))
         .await;
     for (api_version, kind, name, edit, field) in owned() {
-        let objects = api(&world, api_version, kind);
+        let objects = api(&cluster, api_version, kind);
         let what = format!("{kind} {name}");
         let before = eventually(&what, || async { objects.get_opt(name).await.unwrap() }).await;
         if !edit.is_null() {
@@ -150,15 +150,15 @@ async fn what_a_policy_server_owns_comes_back_after_an_edit_or_a_deletion() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_webhook_of_a_policy_comes_back_after_an_edit_or_a_deletion() {
-    let world = World::start().await;
-    let running = Running::start(&world).await;
-    world.add_policy("p").await;
+    let cluster = TestCluster::start().await;
+    let running = Running::start(&cluster).await;
+    cluster.add_policy("p").await;
     eventually("there is a revision", || async {
-        !world.revisions_of("p").await.is_empty()
+        !cluster.revisions_of("p").await.is_empty()
     })
     .await;
-    world.load("p").await;
-    let hooks = world.hooks(WebhookKind::Validating);
+    cluster.load("p").await;
+    let hooks = cluster.hooks(WebhookKind::Validating);
     let name = "clusterwide-p";
     let before = eventually("the webhook", || async {
         hooks.get_opt(name).await.unwrap()

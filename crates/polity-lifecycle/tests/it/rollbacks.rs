@@ -10,13 +10,13 @@ use polity_api::policies::v1::Phase;
 use polity_lifecycle::policies::{Lifecycle, PolicyKey};
 use serde_json::{Value, json};
 
-use crate::world::{World, clock, controller};
+use crate::cluster::{TestCluster, clock, controller};
 
 const ROLLBACK: &str = "kubewarden.io/rollback-to-generation";
 
 /// The notes of all Events for a reason.
-async fn notes(world: &World, reason: &str) -> Vec<String> {
-    let events: Api<Event> = Api::namespaced(world.client.clone(), "default");
+async fn notes(cluster: &TestCluster, reason: &str) -> Vec<String> {
+    let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
     let all = events.list(&ListParams::default()).await.unwrap();
     all.into_iter()
         .filter(|event| event.reason.as_deref() == Some(reason))
@@ -25,31 +25,33 @@ async fn notes(world: &World, reason: &str) -> Vec<String> {
 }
 
 /// The newest generation goes in, up to the end of the drain.
-async fn load(world: &World, controller: &Lifecycle, key: &PolicyKey) {
+async fn load(cluster: &TestCluster, controller: &Lifecycle, key: &PolicyKey) {
     controller.reconcile(key).await.unwrap();
-    world.load("p").await;
+    cluster.load("p").await;
     controller.reconcile(key).await.unwrap();
 }
 
 /// 10: the update of a rollback passes the same checks as any other.
 #[tokio::test]
 async fn a_rollback_that_admission_refuses_changes_nothing() {
-    let world = World::start().await;
-    let controller = controller(world.client.clone(), &clock());
-    let key = world.add_policy_with("p", json!({"mode": "monitor"})).await;
-    load(&world, &controller, &key).await;
-    world.change("p", json!({"mode": "protect"})).await;
-    load(&world, &controller, &key).await;
+    let cluster = TestCluster::start().await;
+    let controller = controller(cluster.client.clone(), &clock());
+    let key = cluster
+        .add_policy_with("p", json!({"mode": "monitor"}))
+        .await;
+    load(&cluster, &controller, &key).await;
+    cluster.change("p", json!({"mode": "protect"})).await;
+    load(&cluster, &controller, &key).await;
 
-    let before = world.policies().get("p").await.unwrap();
-    world.annotate("p", ROLLBACK, "1").await;
+    let before = cluster.policies().get("p").await.unwrap();
+    cluster.annotate("p", ROLLBACK, "1").await;
     controller.reconcile(&key).await.unwrap();
-    let after = world.policies().get("p").await.unwrap();
+    let after = cluster.policies().get("p").await.unwrap();
     assert_eq!(after.spec, before.spec);
     assert_eq!(after.metadata.generation, before.metadata.generation);
     assert_eq!(after.annotations(), before.annotations());
-    assert_eq!(world.phase("p").await, Some(Phase::Active));
-    let told = notes(&world, "RollbackFailed").await;
+    assert_eq!(cluster.phase("p").await, Some(Phase::Active));
+    let told = notes(&cluster, "RollbackFailed").await;
     assert!(told.len() == 1 && told[0].contains("spec.mode"), "{told:?}");
 }
 
@@ -75,32 +77,36 @@ async fn manifests_applied_after_a_rollback_count_and_nobody_fights() {
         Patch::Apply(manifest(new)),
     );
     for (params, patch) in [by_a_client, by_the_server] {
-        let world = World::start().await;
+        let cluster = TestCluster::start().await;
         let clock = clock();
-        let controller = controller(world.client.clone(), &clock);
-        let key = world.add_policy("p").await;
-        load(&world, &controller, &key).await;
-        world.change_module("p", new).await;
-        load(&world, &controller, &key).await;
-        world.annotate("p", ROLLBACK, "1").await;
-        load(&world, &controller, &key).await;
-        let rolled_back = world.policies().get("p").await.unwrap();
+        let controller = controller(cluster.client.clone(), &clock);
+        let key = cluster.add_policy("p").await;
+        load(&cluster, &controller, &key).await;
+        cluster.change_module("p", new).await;
+        load(&cluster, &controller, &key).await;
+        cluster.annotate("p", ROLLBACK, "1").await;
+        load(&cluster, &controller, &key).await;
+        let rolled_back = cluster.policies().get("p").await.unwrap();
         assert_eq!(rolled_back.spec.policy.module.module, old);
         assert_eq!(rolled_back.metadata.generation, Some(3));
 
-        let applied = world.policies().patch("p", &params, &patch).await.unwrap();
+        let applied = cluster
+            .policies()
+            .patch("p", &params, &patch)
+            .await
+            .unwrap();
         assert_eq!(applied.metadata.generation, Some(4));
-        load(&world, &controller, &key).await;
-        let told = notes(&world, "RollbackReverted").await;
+        load(&cluster, &controller, &key).await;
+        let told = notes(&cluster, "RollbackReverted").await;
         let manager = params.field_manager.as_deref().unwrap_or_default();
         assert!(told.len() == 1 && told[0].contains(manager), "{told:?}");
         for _ in 0..3 {
             clock.advance(Duration::from_mins(1));
             controller.reconcile(&key).await.unwrap();
         }
-        let settled = world.policies().get("p").await.unwrap();
+        let settled = cluster.policies().get("p").await.unwrap();
         assert_eq!(settled.metadata.generation, Some(4), "no loop");
         assert_eq!(settled.spec.policy.module.module, new);
-        assert_eq!(world.status("p").await.serving_generation, Some(4));
+        assert_eq!(cluster.status("p").await.serving_generation, Some(4));
     }
 }

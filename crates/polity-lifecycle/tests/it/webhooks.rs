@@ -14,22 +14,25 @@ use polity_testing::Http;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::cluster::{NAMESPACE, TestCluster, clock, controller, setup};
 use crate::whole::Running;
-use crate::world::{NAMESPACE, World, clock, controller, setup};
 
 /// Starts the webhooks, with a Service that leads to them.
-async fn serve(world: &World) -> (Shutdown, JoinHandle<()>) {
-    let registration = registration(world.client.clone());
-    serve_with(world, registration).await
+async fn serve(cluster: &TestCluster) -> (Shutdown, JoinHandle<()>) {
+    let registration = registration(cluster.client.clone());
+    serve_with(cluster, registration).await
 }
 
 fn registration(client: Client) -> Registration {
     Registration::new(client, Clock::system(), NAMESPACE, SERVICE)
 }
 
-async fn serve_with(world: &World, registration: Registration) -> (Shutdown, JoinHandle<()>) {
+async fn serve_with(
+    cluster: &TestCluster,
+    registration: Registration,
+) -> (Shutdown, JoinHandle<()>) {
     let webhooks = Webhooks {
-        client: world.client.clone(),
+        client: cluster.client.clone(),
         clock: Clock::system(),
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         registration,
@@ -37,9 +40,9 @@ async fn serve_with(world: &World, registration: Registration) -> (Shutdown, Joi
         unique_names: UniqueNames::Classic,
     };
     let bound = webhooks.bind().await.unwrap();
-    let installation = world.add_roles().await;
-    world.add(&installation.webhook_service()).await;
-    world
+    let installation = cluster.add_roles().await;
+    cluster.add(&installation.webhook_service()).await;
+    cluster
         .add(&installation.webhook_endpoints(bound.address()))
         .await;
     let shutdown = Shutdown::new();
@@ -72,9 +75,9 @@ fn policy(name: &str, fields: &Value) -> ClusterAdmissionPolicy {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_kinds_are_completed_and_checked() {
-    let world = World::bare().await;
-    let (shutdown, serving) = serve(&world).await;
-    let policies = world.policies();
+    let cluster = TestCluster::bare().await;
+    let (shutdown, serving) = serve(&cluster).await;
+    let policies = cluster.policies();
     let params = PostParams::default();
     // API servers learn of webhooks by watching: from the first finalizer on it is known.
     let n_tries = AtomicU32::new(0);
@@ -108,7 +111,7 @@ async fn our_own_kinds_are_completed_and_checked() {
     );
     assert!(refused.contains("mode"), "{refused}");
 
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     for (name, is_fine) in [
         ("a".repeat(49), true),
         ("a".repeat(50), false),
@@ -137,23 +140,23 @@ async fn our_own_kinds_are_completed_and_checked() {
 /// Acceptance 31, as far as the status goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_is_reported_about_by_its_own_server_only() {
-    let world = World::start().await;
-    let lifecycle = controller(world.client.clone(), &clock());
-    let key = world.add_policy("p").await;
+    let cluster = TestCluster::start().await;
+    let lifecycle = controller(cluster.client.clone(), &clock());
+    let key = cluster.add_policy("p").await;
     lifecycle.reconcile(&key).await.unwrap();
-    let (shutdown, serving) = serve(&world).await;
+    let (shutdown, serving) = serve(&cluster).await;
     let server = json!({
         "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyServer", "metadata": {"name": "other"},
         "spec": {"image": "polity", "replicas": 1, "serviceAccountName": "other"},
     });
-    world.add(&server).await;
-    let revision = world.revisions_of("p").await.remove(0);
+    cluster.add(&server).await;
+    let revision = cluster.revisions_of("p").await.remove(0);
     for account in ["policy-server-default", "other"] {
-        world.add(&may_report(account)).await;
+        cluster.add(&may_report(account)).await;
     }
     let as_account = async |account: &str| -> Api<PolicyRevision> {
         let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
-        let client: Client = world
+        let client: Client = cluster
             .server
             .client_as(&user, &["system:authenticated"])
             .await;
@@ -185,10 +188,10 @@ async fn a_revision_is_reported_about_by_its_own_server_only() {
         .await
         .unwrap();
 
-    let mut changed = world.revisions_of("p").await.remove(0);
+    let mut changed = cluster.revisions_of("p").await.remove(0);
     changed.spec.data.insert("more".to_owned(), json!(true));
     let post = PostParams::default();
-    let refused = words(world.revisions().replace(&name, &post, &changed).await);
+    let refused = words(cluster.revisions().replace(&name, &post, &changed).await);
     assert!(refused.contains("data cannot be changed"), "{refused}");
     shutdown.trigger();
     serving.await.unwrap();
@@ -196,14 +199,14 @@ async fn a_revision_is_reported_about_by_its_own_server_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_configurations_are_restored_when_they_are_edited_or_deleted() {
-    let world = World::bare().await;
+    let cluster = TestCluster::bare().await;
     let user = format!("system:serviceaccount:{NAMESPACE}:kubewarden-controller");
     let groups = ["system:serviceaccounts", "system:authenticated"];
-    let registration = registration(world.server.client_as(&user, &groups).await);
-    let (shutdown, serving) = serve_with(&world, registration.clone()).await;
-    let running = Running::start_with(&world, None, Some(registration)).await;
+    let registration = registration(cluster.server.client_as(&user, &groups).await);
+    let (shutdown, serving) = serve_with(&cluster, registration.clone()).await;
+    let running = Running::start_with(&cluster, None, Some(registration)).await;
     for kind in [WebhookKind::Mutating, WebhookKind::Validating] {
-        let hooks = world.hooks(kind);
+        let hooks = cluster.hooks(kind);
         let name = configuration_name(kind.into());
         let registered = polity_testing::eventually("the webhooks are registered", || async {
             hooks.get_opt(&name).await.unwrap()
@@ -237,22 +240,24 @@ async fn our_own_configurations_are_restored_when_they_are_edited_or_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_deletion_of_a_policy_server_warns_about_the_policies_it_serves() {
-    let world = World::start().await;
-    let lifecycle = controller(world.client.clone(), &clock());
+    let cluster = TestCluster::start().await;
+    let lifecycle = controller(cluster.client.clone(), &clock());
     let keys = [
-        world.add_policy("p").await,
-        world.add_policy_with("m", json!({"mode": "monitor"})).await,
-        world.add_policy("pending").await,
+        cluster.add_policy("p").await,
+        cluster
+            .add_policy_with("m", json!({"mode": "monitor"}))
+            .await,
+        cluster.add_policy("pending").await,
     ];
     for key in &keys {
         lifecycle.reconcile(key).await.unwrap();
     }
     for (key, name) in keys.iter().zip(["p", "m"]) {
-        world.load(name).await;
+        cluster.load(name).await;
         lifecycle.reconcile(key).await.unwrap();
     }
-    let (shutdown, serving) = serve(&world).await;
-    let http = Http::new(world.client.clone());
+    let (shutdown, serving) = serve(&cluster).await;
+    let http = Http::new(cluster.client.clone());
     let path = "/apis/policies.kubewarden.io/v1/policyservers/default";
     // A dry run asks the webhooks too, and API servers learn of webhooks by watching.
     let warning = polity_testing::eventually("a deletion is answered with a warning", || async {

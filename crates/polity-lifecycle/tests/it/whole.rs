@@ -13,15 +13,17 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use polity_api::policies::v1::{ConditionStatus, Phase, PolicyServer, PolicyState, PolicyStatus};
-use polity_lifecycle::Controller;
 use polity_lifecycle::webhooks::Registration;
+use polity_lifecycle::{CONTROLLER_LEASE, LifecycleController};
+use polity_reconcile::{ControllerMetrics, LeaderElection};
+use polity_runtime::lease::LeaseTiming;
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::eventually;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::world::{NAMESPACE, World, settings, setup};
+use crate::cluster::{NAMESPACE, TestCluster, settings, setup};
 
 /// A controller that runs until it is stopped.
 pub(crate) struct Running {
@@ -31,36 +33,50 @@ pub(crate) struct Running {
 
 impl Running {
     /// Installs the roles, and starts a controller under its own account.
-    pub(crate) async fn start(world: &World) -> Self {
-        Self::start_with_defaults(world, None).await
+    pub(crate) async fn start(cluster: &TestCluster) -> Self {
+        Self::start_with_defaults(cluster, None).await
     }
 
     /// Does so, with recommended policies from a ConfigMap.
-    pub(crate) async fn start_with_defaults(world: &World, config_map: Option<&str>) -> Self {
-        world.add_roles().await;
-        Self::start_with(world, config_map, None).await
+    pub(crate) async fn start_with_defaults(
+        cluster: &TestCluster,
+        config_map: Option<&str>,
+    ) -> Self {
+        cluster.add_roles().await;
+        Self::start_with(cluster, config_map, None).await
     }
 
     /// Starts a controller that keeps the configurations of webhooks, when the roles are installed.
     pub(crate) async fn start_with(
-        world: &World,
+        cluster: &TestCluster,
         config_map: Option<&str>,
         registration: Option<Registration>,
     ) -> Self {
         let user = format!("system:serviceaccount:{NAMESPACE}:kubewarden-controller");
         let groups = ["system:serviceaccounts", "system:authenticated"];
-        let controller = Controller {
-            client: world.server.client_as(&user, &groups).await,
+        let controller = LifecycleController {
+            client: cluster.server.client_as(&user, &groups).await,
             clock: Clock::system(),
             settings: settings(Duration::from_millis(500), String::new()),
             setup: setup(),
-            identity: Some("the-only-one".to_owned()),
-            metrics: None,
+            defaults_config_map: config_map.map(str::to_owned),
+            policy_metrics: None,
+            controller_metrics: ControllerMetrics::default(),
             registration,
         };
+        let election = LeaderElection {
+            client: controller.client.clone(),
+            clock: controller.clock.clone(),
+            namespace: NAMESPACE.to_owned(),
+            lease: CONTROLLER_LEASE.to_owned(),
+            identity: "the-only-one".to_owned(),
+            timing: LeaseTiming::default(),
+        };
         let shutdown = Shutdown::new();
-        let config_map = config_map.map(str::to_owned);
-        let running = controller.run_with_defaults(config_map, shutdown.clone());
+        let running = election.run(shutdown.clone(), move |term| {
+            let controller = controller.clone();
+            async move { controller.run(&term).await }
+        });
         let task = tokio::spawn(async move { running.await.unwrap() });
         Self { shutdown, task }
     }
@@ -72,24 +88,24 @@ impl Running {
     }
 }
 
-fn at_home<K>(world: &World) -> Api<K>
+fn at_home<K>(cluster: &TestCluster) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
         + DeserializeOwned,
 {
-    Api::namespaced(world.client.clone(), NAMESPACE)
+    Api::namespaced(cluster.client.clone(), NAMESPACE)
 }
 
-async fn names<K>(world: &World) -> BTreeSet<String>
+async fn names<K>(cluster: &TestCluster) -> BTreeSet<String>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
         + DeserializeOwned,
 {
-    let all = at_home::<K>(world).list(&ListParams::default()).await;
+    let all = at_home::<K>(cluster).list(&ListParams::default()).await;
     all.unwrap().iter().map(ResourceExt::name_any).collect()
 }
 
@@ -99,38 +115,38 @@ fn says(status: &PolicyStatus, type_: &str) -> Option<(ConditionStatus, String)>
     Some((found.status, found.reason.clone()))
 }
 
-async fn scale(world: &World, n_replicas: i32) {
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+async fn scale(cluster: &TestCluster, n_replicas: i32) {
+    let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     let patch = Patch::Merge(json!({"spec": {"replicas": n_replicas}}));
     let params = PatchParams::default();
     servers.patch("default", &params, &patch).await.unwrap();
     eventually("the workload follows", || async {
-        world.n_replicas().await == n_replicas
+        cluster.n_replicas().await == n_replicas
     })
     .await;
-    world.follow().await;
+    cluster.follow().await;
 }
 
-async fn becomes(world: &World, phase: Phase, serving: Option<i64>) {
+async fn becomes(cluster: &TestCluster, phase: Phase, serving: Option<i64>) {
     eventually(&format!("{phase:?} with {serving:?}"), || async {
-        let status = world.policies().get("p").await.unwrap().status?;
+        let status = cluster.policies().get("p").await.unwrap().status?;
         (status.phase == Some(phase) && status.serving_generation == serving).then_some(())
     })
     .await;
 }
 
-async fn reads(world: &World, line: &str) {
-    eventually(line, || async { world.line("p").await == line }).await;
+async fn reads(cluster: &TestCluster, line: &str) {
+    eventually(line, || async { cluster.line("p").await == line }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_from_nothing_to_its_end() {
-    let world = World::bare().await;
-    let running = Running::start(&world).await;
+    let cluster = TestCluster::bare().await;
+    let running = Running::start(&cluster).await;
 
     // Section 4: everything a policy server needs.
-    world.add_server(json!({"minAvailable": 1})).await;
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    cluster.add_server(json!({"minAvailable": 1})).await;
+    let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     eventually("the policy server is set up", || async {
         let status = servers.get("default").await.unwrap().status?;
         let is_true =
@@ -140,23 +156,23 @@ async fn a_policy_from_nothing_to_its_end() {
     .await;
     let own = "policy-server-default".to_owned();
     for found in [
-        names::<ConfigMap>(&world).await,
-        names::<Secret>(&world).await,
-        names::<Service>(&world).await,
-        names::<PodDisruptionBudget>(&world).await,
-        names::<Role>(&world).await,
-        names::<RoleBinding>(&world).await,
-        names::<ServiceAccount>(&world).await,
-        names::<Lease>(&world).await,
+        names::<ConfigMap>(&cluster).await,
+        names::<Secret>(&cluster).await,
+        names::<Service>(&cluster).await,
+        names::<PodDisruptionBudget>(&cluster).await,
+        names::<Role>(&cluster).await,
+        names::<RoleBinding>(&cluster).await,
+        names::<ServiceAccount>(&cluster).await,
+        names::<Lease>(&cluster).await,
     ] {
         assert!(found.contains(&own), "{found:?}");
     }
-    assert!(names::<Service>(&world).await.contains("peers-default"));
-    let secrets = names::<Secret>(&world).await;
+    assert!(names::<Service>(&cluster).await.contains("peers-default"));
+    let secrets = names::<Secret>(&cluster).await;
     assert!(secrets.contains("cache-signer-default") && secrets.contains("kubewarden-ca"));
 
     // Section 19.9: whoever deletes a key revokes it, and another one is made.
-    let secrets = at_home::<Secret>(&world);
+    let secrets = at_home::<Secret>(&cluster);
     for name in ["cache-signer-default", "policy-server-default"] {
         let revoked = secrets.get(name).await.unwrap();
         let params = DeleteParams::default();
@@ -169,32 +185,32 @@ async fn a_policy_from_nothing_to_its_end() {
     }
 
     // Rows 1 and 4: nobody is there to take it.
-    world.add_policy("p").await;
+    cluster.add_policy("p").await;
     eventually("nobody runs", || async {
-        let status = world.policies().get("p").await.unwrap().status?;
+        let status = cluster.policies().get("p").await.unwrap().status?;
         says(&status, "Scheduled").filter(|(_, reason)| reason == "PolicyServerNotRunning")
     })
     .await;
-    becomes(&world, Phase::Pending, None).await;
-    world.follow().await;
+    becomes(&cluster, Phase::Pending, None).await;
+    cluster.follow().await;
     eventually("somebody runs", || async {
-        let status = world.status("p").await;
+        let status = cluster.status("p").await;
         says(&status, "Scheduled").filter(|(_, reason)| reason == "WaitingForPolicyServer")
     })
     .await;
 
     // Row 12, with the authority of this installation, and the words of older releases.
-    world.load("p").await;
-    becomes(&world, Phase::Active, Some(1)).await;
-    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
-    let ca = at_home::<Secret>(&world)
+    cluster.load("p").await;
+    becomes(&cluster, Phase::Active, Some(1)).await;
+    assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/1"]);
+    let ca = at_home::<Secret>(&cluster)
         .get("kubewarden-ca")
         .await
         .unwrap();
     let ca: &ByteString = &ca.data.as_ref().unwrap()["ca.crt"];
-    let hook = &world.webhooks("p").await[0].data["webhooks"][0];
+    let hook = &cluster.webhooks("p").await[0].data["webhooks"][0];
     assert_eq!(hook["clientConfig"]["caBundle"], json!(ca));
-    let status = world.status("p").await;
+    let status = cluster.status("p").await;
     assert_eq!(status.policy_status, PolicyState::Active);
     for type_ in [
         "PolicyActive",
@@ -206,90 +222,95 @@ async fn a_policy_from_nothing_to_its_end() {
     }
 
     // Rows 2, 7, 8: a broken update, and the old one goes on.
-    world.change_module("p", "registry.example/policy:2").await;
-    becomes(&world, Phase::Updating, Some(1)).await;
-    world.fail("p", "PullError").await;
-    becomes(&world, Phase::Failed, Some(1)).await;
-    let message = world.status("p").await.message.unwrap_or_default();
+    cluster
+        .change_module("p", "registry.example/policy:2")
+        .await;
+    becomes(&cluster, Phase::Updating, Some(1)).await;
+    cluster.fail("p", "PullError").await;
+    becomes(&cluster, Phase::Failed, Some(1)).await;
+    let message = cluster.status("p").await.message.unwrap_or_default();
     assert!(message.contains("PullError, it says"), "{message}");
     assert!(message.contains("generation 1 is enforced"), "{message}");
-    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/1"]);
+    assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/1"]);
 
     // Rows 3, 12 and 13: mended, switched, drained.
-    world.change_module("p", "registry.example/policy:3").await;
-    reads(&world, "1 on serving, 2 off, 3 on").await;
-    world.load("p").await;
-    becomes(&world, Phase::Active, Some(3)).await;
-    reads(&world, "1 off, 2 off, 3 on serving").await;
+    cluster
+        .change_module("p", "registry.example/policy:3")
+        .await;
+    reads(&cluster, "1 on serving, 2 off, 3 on").await;
+    cluster.load("p").await;
+    becomes(&cluster, Phase::Active, Some(3)).await;
+    reads(&cluster, "1 off, 2 off, 3 on serving").await;
 
     // Rows 16 and 17.
-    scale(&world, 3).await;
+    scale(&cluster, 3).await;
     eventually("the third is awaited", || async {
-        world.replicas("p").await == "0=True 1=True 2=Unknown"
+        cluster.replicas("p").await == "0=True 1=True 2=Unknown"
     })
     .await;
-    assert_eq!(world.phase("p").await, Some(Phase::Active));
-    world.load("p").await;
+    assert_eq!(cluster.phase("p").await, Some(Phase::Active));
+    cluster.load("p").await;
     eventually("the third has it", || async {
-        world.replicas("p").await == "0=True 1=True 2=True"
+        cluster.replicas("p").await == "0=True 1=True 2=True"
     })
     .await;
-    scale(&world, 1).await;
+    scale(&cluster, 1).await;
     eventually("one is left", || async {
-        world.replicas("p").await == "0=True"
+        cluster.replicas("p").await == "0=True"
     })
     .await;
 
     // Row 21.
-    world
+    cluster
         .annotate("p", "kubewarden.io/rollback-to-generation", "1")
         .await;
-    reads(&world, "1 off, 2 off, 3 on serving, 4 on").await;
-    world.load("p").await;
-    becomes(&world, Phase::Active, Some(4)).await;
-    let policy = world.policies().get("p").await.unwrap();
+    reads(&cluster, "1 off, 2 off, 3 on serving, 4 on").await;
+    cluster.load("p").await;
+    becomes(&cluster, Phase::Active, Some(4)).await;
+    let policy = cluster.policies().get("p").await.unwrap();
     assert_eq!(
         policy.spec.policy.module.module,
         "registry.example/policy:1"
     );
 
     // Rows 24 and 29.
-    reads(&world, "1 off, 2 off, 3 off, 4 on serving").await;
+    reads(&cluster, "1 off, 2 off, 3 off, 4 on serving").await;
     servers
         .delete("default", &DeleteParams::default())
         .await
         .unwrap();
-    becomes(&world, Phase::Pending, None).await;
+    becomes(&cluster, Phase::Pending, None).await;
     assert_eq!(
-        world.status("p").await.policy_status,
+        cluster.status("p").await.policy_status,
         PolicyState::Scheduled
     );
     eventually("the policy server is gone", || async {
-        servers.get_opt("default").await.unwrap().is_none() && world.n_replicas().await == 0
+        servers.get_opt("default").await.unwrap().is_none() && cluster.n_replicas().await == 0
     })
     .await;
-    world.follow().await;
-    assert_eq!(world.paths("p").await, [""; 0]);
-    world.add_server(json!({"replicas": 1})).await;
+    cluster.follow().await;
+    assert_eq!(cluster.paths("p").await, [""; 0]);
+    cluster.add_server(json!({"replicas": 1})).await;
     eventually("the workload is back", || async {
-        world.n_replicas().await == 1
+        cluster.n_replicas().await == 1
     })
     .await;
-    world.follow().await;
-    world.load("p").await;
-    becomes(&world, Phase::Active, Some(4)).await;
-    assert_eq!(world.paths("p").await, ["/validate/clusterwide-p/4"]);
+    cluster.follow().await;
+    cluster.load("p").await;
+    becomes(&cluster, Phase::Active, Some(4)).await;
+    assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/4"]);
 
     // Row 23.
-    world.delete("p").await;
+    cluster.delete("p").await;
     eventually("nothing is left", || async {
-        world.policies().get_opt("p").await.unwrap().is_none() && world.line("p").await.is_empty()
+        cluster.policies().get_opt("p").await.unwrap().is_none()
+            && cluster.line("p").await.is_empty()
     })
     .await;
-    assert_eq!(world.paths("p").await, [""; 0]);
+    assert_eq!(cluster.paths("p").await, [""; 0]);
 
     // Section 19.5: the story in Events.
-    let events: Api<Event> = Api::namespaced(world.client.clone(), "default");
+    let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
     let events = events.list(&ListParams::default()).await.unwrap();
     let told: BTreeSet<_> = events
         .iter()

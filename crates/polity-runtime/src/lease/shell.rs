@@ -1,5 +1,5 @@
-//! The election's shell: asks the API server what the machine wants to know, and publishes
-//! whether we lead. No question, however long it hangs, keeps us from stepping down in time.
+//! The shell of the election: sends the requests that the state machine asks for, and publishes whether this candidate
+//! leads. A request that hangs does not keep it from stepping down in time.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ pub struct Election {
     name: String,
     elector: Elector,
     clock: Clock,
-    /// The Lease as last seen: what is not the election's in it is written back as it was.
+    /// The Lease as last seen. Fields that do not belong to the election are written back unchanged.
     last: Option<Lease>,
     leadership: watch::Sender<Leadership>,
 }
 
 impl Election {
-    /// A candidate for the Lease `name`, and where to learn whether it leads. The receiver is
-    /// woken when leadership changes, not by renewals. Without its task running nobody leads.
+    /// A candidate for the Lease `name`, and a receiver of whether it leads, which is notified when leadership changes
+    /// and not by renewals. The candidate leads only while [`Self::run`] runs.
     pub fn new(
         api: Api<Lease>,
         name: impl Into<String>,
@@ -47,8 +47,8 @@ impl Election {
         (election, receiver)
     }
 
-    /// Takes part until the shutdown, then gives the lease back if it is ours. Trigger that
-    /// shutdown when all that only a leader may do has ended: the next leader starts at once.
+    /// Takes part until the shutdown, then releases the lease if this candidate holds it. To be shut down after all work
+    /// of the leader has ended: the next leader starts at once.
     pub async fn run(mut self, shutdown: Shutdown) {
         let _ = shutdown.run_until(self.take_part()).await;
         self.elector.release();
@@ -61,7 +61,7 @@ impl Election {
         }
     }
 
-    /// Does what the machine says until it has finished, which it does only after a release.
+    /// Sends the requests of the state machine until it has finished, which it does only after a release.
     async fn take_part(&mut self) {
         loop {
             self.publish();
@@ -81,7 +81,7 @@ impl Election {
         }
     }
 
-    /// Asks, and gives up after half the renew deadline, so that there is time for another try.
+    /// Sends a request, and gives up after half the renew deadline, so that there is time for another attempt.
     async fn ask_within_patience(&mut self, action: Action, asked_at: Moment) -> Outcome {
         let patience: Duration = self.elector.timing().renew_deadline / 2;
         // Boxed: a request of the client's is large, and lives on this path in several layers.
@@ -98,15 +98,15 @@ impl Election {
                 () = clock.sleep_until(asked_at + patience) => None,
             }
         });
-        let Some(Answer { outcome, lease }) = answer.await else {
-            debug!(name = self.name, "no answer about the lease in time");
+        let Some(LeaseReply { outcome, lease }) = answer.await else {
+            debug!(name = self.name, "lease request timed out");
             return Outcome::Failed;
         };
         self.last = lease.or(self.last.take());
         outcome
     }
 
-    /// Waits for something, and says that we follow when our term ends meanwhile.
+    /// Waits for a future, and publishes the end of the term when it comes meanwhile.
     async fn stepping_down_in_time<T>(&self, something: impl Future<Output = T>) -> T {
         let Leadership::Leading { until } = self.elector.leadership(self.clock.moment()) else {
             return something.await;
@@ -140,19 +140,19 @@ impl Election {
     }
 }
 
-/// What came of a question, and the Lease if the answer had one.
-struct Answer {
+/// The outcome of a request, and the Lease if the response has one.
+struct LeaseReply {
     outcome: Outcome,
     lease: Option<Lease>,
 }
 
-async fn ask(api: Api<Lease>, name: String, action: Action, last: Option<Lease>) -> Answer {
+async fn ask(api: Api<Lease>, name: String, action: Action, last: Option<Lease>) -> LeaseReply {
     let answered = match action {
         Action::Wait(_) | Action::Finished => unreachable!("nothing is asked"),
         Action::Read => match api.get_opt(&name).await {
             Ok(Some(lease)) => return answer(lease, Outcome::Found),
             Ok(None) => {
-                return Answer {
+                return LeaseReply {
                     outcome: Outcome::Missing,
                     lease: None,
                 };
@@ -182,7 +182,7 @@ async fn ask(api: Api<Lease>, name: String, action: Action, last: Option<Lease>)
             debug!(
                 name,
                 error = &error as &dyn std::error::Error,
-                "asking about the lease failed"
+                "lease request failed"
             );
             let is_refusal =
                 matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
@@ -191,7 +191,7 @@ async fn ask(api: Api<Lease>, name: String, action: Action, last: Option<Lease>)
             } else {
                 Outcome::Failed
             };
-            Answer {
+            LeaseReply {
                 outcome,
                 lease: None,
             }
@@ -199,12 +199,12 @@ async fn ask(api: Api<Lease>, name: String, action: Action, last: Option<Lease>)
     }
 }
 
-fn answer(lease: Lease, outcome: fn(Observed) -> Outcome) -> Answer {
+fn answer(lease: Lease, outcome: fn(Observed) -> Outcome) -> LeaseReply {
     let observed = Observed {
         record: record_of(lease.spec.as_ref()),
         resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
     };
-    Answer {
+    LeaseReply {
         outcome: outcome(observed),
         lease: Some(lease),
     }

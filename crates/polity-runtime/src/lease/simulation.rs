@@ -97,7 +97,7 @@ struct Question {
     outcome: Outcome,
 }
 
-struct World {
+struct Simulation {
     chance: Chance,
     faults: Faults,
     now: Millis,
@@ -109,9 +109,9 @@ struct World {
     lease: VecDeque<Observed>,
 }
 
-impl World {
+impl Simulation {
     fn new(seed: u64, n_candidates: usize, faults: Faults) -> Self {
-        let mut world = Self {
+        let mut simulation = Self {
             chance: Chance(seed),
             faults,
             now: 0,
@@ -122,18 +122,18 @@ impl World {
             lease: VecDeque::new(),
         };
         for index in 0..n_candidates {
-            let skew = world.chance.below(100_000);
-            world.candidates.push(Candidate {
+            let skew = simulation.chance.below(100_000);
+            simulation.candidates.push(Candidate {
                 elector: elector(index, 0),
                 life: 0,
                 skew,
                 cut_off_until: 0,
                 pending: None,
             });
-            let start = world.chance.below(5_000);
-            world.plan(start, index, Event::Think);
+            let start = simulation.chance.below(5_000);
+            simulation.plan(start, index, Event::Think);
         }
-        world
+        simulation
     }
 
     fn plan(&mut self, when: Millis, index: usize, event: Event) {
@@ -372,16 +372,16 @@ fn faults() -> impl Strategy<Value = Faults> {
 proptest! {
     #[test]
     fn never_two_leaders_and_always_one_in_the_end(seed: u64, n_candidates in 1..6usize, faults in faults()) {
-        let mut world = World::new(seed, n_candidates, faults);
+        let mut simulation = Simulation::new(seed, n_candidates, faults);
         let (an_hour, two_minutes) = (3_600_000, 120_000);
-        world.run_until(an_hour)?;
-        world.faults = NO_FAULTS;
-        world.run_until(an_hour + two_minutes)?;
-        let leaders = world.leaders();
+        simulation.run_until(an_hour)?;
+        simulation.faults = NO_FAULTS;
+        simulation.run_until(an_hour + two_minutes)?;
+        let leaders = simulation.leaders();
         prop_assert_eq!(leaders.len(), 1, "once all is well somebody leads");
 
         // Every change of hands was counted, once.
-        for (before, after) in world.lease.iter().zip(world.lease.iter().skip(1)) {
+        for (before, after) in simulation.lease.iter().zip(simulation.lease.iter().skip(1)) {
             let changed = before.record.holder != after.record.holder;
             prop_assert_eq!(after.record.transitions, before.record.transitions + u32::from(changed));
             prop_assert_eq!(after.record.acquired == before.record.acquired, !changed);
@@ -390,11 +390,11 @@ proptest! {
 
     #[test]
     fn without_faults_the_first_leader_stays(seed: u64, n_candidates in 1..6usize) {
-        let mut world = World::new(seed, n_candidates, NO_FAULTS);
-        world.run_until(10_000)?;
-        let leaders = world.leaders();
+        let mut simulation = Simulation::new(seed, n_candidates, NO_FAULTS);
+        simulation.run_until(10_000)?;
+        let leaders = simulation.leaders();
         prop_assert_eq!(leaders.len(), 1);
-        world.run_until(600_000)?;
-        prop_assert_eq!(world.leaders(), leaders);
+        simulation.run_until(600_000)?;
+        prop_assert_eq!(simulation.leaders(), leaders);
     }
 }

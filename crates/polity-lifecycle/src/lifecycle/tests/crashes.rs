@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use crate::lifecycle::{Plan, Write};
 
 /// Something that happens to a policy besides the controller.
@@ -52,15 +52,17 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-fn happen(world: &mut World, what: Happening) {
-    let current = world.observed.policy.generation;
-    let has_revision = world.observed.current().is_some();
-    let has_server = world.observed.server().is_some();
+fn happen(simulation: &mut Simulation, what: Happening) {
+    let current = simulation.observed.policy.generation;
+    let has_revision = simulation.observed.current().is_some();
+    let has_server = simulation.observed.server().is_some();
     match what {
-        Update => world.update(&(current + 1).to_string()),
-        Mutating => world.edit(|spec| spec["mutating"] = json!(spec["mutating"] == json!(false))),
+        Update => simulation.update(&(current + 1).to_string()),
+        Mutating => {
+            simulation.edit(|spec| spec["mutating"] = json!(spec["mutating"] == json!(false)));
+        }
         Load if has_revision && has_server => {
-            let enabled: Vec<_> = world
+            let enabled: Vec<_> = simulation
                 .observed
                 .revisions
                 .iter()
@@ -68,42 +70,46 @@ fn happen(world: &mut World, what: Happening) {
                 .map(|revision| revision.spec.policy_generation)
                 .collect();
             for generation in enabled {
-                world.initialize(generation);
-                for replica in world.server().ordinals() {
-                    world.ready(generation, replica);
+                simulation.initialize(generation);
+                for replica in simulation.server().ordinals() {
+                    simulation.ready(generation, replica);
                 }
             }
         }
-        FailToInitialize if has_revision => world.fail_to_initialize(current, "PullError"),
-        Ready(replica) if has_revision => world.ready(current, replica),
-        FailToLoad(replica) if has_revision => world.fail_to_load(current, replica, "LoadError"),
-        Down(replica) | Up(replica) if has_server && world.server().pods.contains_key(&replica) => {
-            world.set_ready(replica, matches!(what, Up(_)));
+        FailToInitialize if has_revision => simulation.fail_to_initialize(current, "PullError"),
+        Ready(replica) if has_revision => simulation.ready(current, replica),
+        FailToLoad(replica) if has_revision => {
+            simulation.fail_to_load(current, replica, "LoadError");
         }
-        Scale(n_replicas) if has_server => world.scale(n_replicas),
-        ServerGone => world.observed.servers.clear(),
-        ServerBack if !has_server => world.add_server(2),
-        WebhookDeleted => world.observed.webhooks.clear(),
+        Down(replica) | Up(replica)
+            if has_server && simulation.server().pods.contains_key(&replica) =>
+        {
+            simulation.set_ready(replica, matches!(what, Up(_)));
+        }
+        Scale(n_replicas) if has_server => simulation.scale(n_replicas),
+        ServerGone => simulation.observed.servers.clear(),
+        ServerBack if !has_server => simulation.add_server(2),
+        WebhookDeleted => simulation.observed.webhooks.clear(),
         WebhookEdited => {
-            if let Some(webhook) = world.observed.webhooks.first_mut() {
+            if let Some(webhook) = simulation.observed.webhooks.first_mut() {
                 webhook.hooks[0]["timeoutSeconds"] = json!(1);
             }
         }
-        RollBack(to) => world.annotate(
+        RollBack(to) => simulation.annotate(
             polity_api::policies::names::ROLLBACK_TO_GENERATION,
             &to.to_string(),
         ),
-        Pass(seconds) => world.pass(seconds),
+        Pass(seconds) => simulation.pass(seconds),
         _ => {}
     }
 }
 
 /// Whether every expected replica can serve a generation, seen from outside.
-fn is_everywhere(world: &World, generation: i64) -> bool {
-    let Some(server) = world.observed.server() else {
+fn is_everywhere(simulation: &Simulation, generation: i64) -> bool {
+    let Some(server) = simulation.observed.server() else {
         return false;
     };
-    let conditions = world.conditions_of(generation);
+    let conditions = simulation.conditions_of(generation);
     let mut expected = server.ordinals();
     !expected.is_empty()
         && expected.all(|replica| {
@@ -113,11 +119,11 @@ fn is_everywhere(world: &World, generation: i64) -> bool {
 }
 
 /// What must hold for each single write.
-fn check(world: &World, write: &Write) {
+fn check(simulation: &Simulation, write: &Write) {
     match write {
         // The mark comes first, and only for what every replica has.
         Write::UpdateRevision(revision) => {
-            let before = world
+            let before = simulation
                 .observed
                 .revision(revision.spec.policy_generation)
                 .unwrap();
@@ -129,15 +135,15 @@ fn check(world: &World, write: &Write) {
                     .contains_key("kubewarden.io/serving")
             };
             if is_marked(revision) && !is_marked(before) {
-                assert!(is_everywhere(world, revision.spec.policy_generation));
+                assert!(is_everywhere(simulation, revision.spec.policy_generation));
             }
             if !revision.spec.enabled {
-                assert_ne!(world.webhook(), Some(revision.spec.policy_generation));
+                assert_ne!(simulation.webhook(), Some(revision.spec.policy_generation));
             }
         }
         Write::CreateWebhook(webhook) | Write::UpdateWebhook(webhook) => {
             let generation = webhook.generation().unwrap();
-            let revision = world.observed.revision(generation).unwrap();
+            let revision = simulation.observed.revision(generation).unwrap();
             assert!(revision.spec.enabled);
             let annotations = revision.metadata.annotations.as_ref().unwrap();
             assert!(
@@ -146,16 +152,16 @@ fn check(world: &World, write: &Write) {
             );
         }
         Write::DeleteRevision(revision) => {
-            assert_ne!(world.webhook(), Some(revision.spec.policy_generation));
+            assert_ne!(simulation.webhook(), Some(revision.spec.policy_generation));
         }
         _ => {}
     }
 }
 
 /// Carries out plans, but dies after `n` writes; answers whether it died.
-fn run_until_killed(world: &mut World, mut n: usize) -> bool {
+fn run_until_killed(simulation: &mut Simulation, mut n: usize) -> bool {
     for _ in 0..60 {
-        let plan = Plan::of(&world.observed, world.now);
+        let plan = Plan::of(&simulation.observed, simulation.now);
         if plan.steps.is_empty() {
             return false;
         }
@@ -163,26 +169,26 @@ fn run_until_killed(world: &mut World, mut n: usize) -> bool {
             if n == 0 {
                 return true;
             }
-            check(world, &step.write);
-            if !world.carry_out(step) {
+            check(simulation, &step.write);
+            if !simulation.carry_out(step) {
                 break;
             }
             n -= 1;
         }
     }
-    panic!("it never comes to rest: {:#?}", world.writes)
+    panic!("it never comes to rest: {:#?}", simulation.writes)
 }
 
 /// What is compared: everything but versions and what was written on the way.
-fn end(world: &World) -> (String, Vec<String>, Option<String>, Vec<Vec<String>>) {
-    let revisions = world.observed.newest_first();
+fn end(simulation: &Simulation) -> (String, Vec<String>, Option<String>, Vec<Vec<String>>) {
+    let revisions = simulation.observed.newest_first();
     let revisions = revisions
         .iter()
-        .map(|one| world.conditions_of(one.spec.policy_generation));
+        .map(|one| simulation.conditions_of(one.spec.policy_generation));
     (
-        world.line(),
-        world.conditions(),
-        world.status().message.clone(),
+        simulation.line(),
+        simulation.conditions(),
+        simulation.status().message.clone(),
         revisions.collect(),
     )
 }
@@ -192,14 +198,14 @@ proptest! {
     fn killed_after_any_write_it_comes_to_the_same_end(
         happenings in prop::collection::vec(happening(), 1..14),
     ) {
-        let mut world = World::new(2);
-        run_until_killed(&mut world, usize::MAX);
+        let mut simulation = Simulation::new(2);
+        run_until_killed(&mut simulation, usize::MAX);
         for what in happenings {
-            happen(&mut world, what);
-            let mut whole = world.clone();
+            happen(&mut simulation, what);
+            let mut whole = simulation.clone();
             run_until_killed(&mut whole, usize::MAX);
             for n in 0.. {
-                let mut killed = world.clone();
+                let mut killed = simulation.clone();
                 let died = run_until_killed(&mut killed, n);
                 run_until_killed(&mut killed, usize::MAX);
                 prop_assert_eq!(end(&killed), end(&whole), "killed after {} writes, {:?}", n, what);
@@ -208,35 +214,35 @@ proptest! {
                     break;
                 }
             }
-            world = whole;
+            simulation = whole;
         }
         // Left alone with a healthy server, whatever happened, the current generation gets in.
-        happen(&mut world, ServerBack);
-        happen(&mut world, Scale(2));
-        happen(&mut world, Up(0));
-        happen(&mut world, Up(1));
-        run_until_killed(&mut world, usize::MAX);
-        happen(&mut world, Load);
-        world.settle_for_good();
-        let current = world.observed.policy.generation;
-        prop_assert_eq!(world.status().serving_generation, Some(current));
-        let enabled = world.observed.revisions.iter().filter(|one| one.spec.enabled).count();
+        happen(&mut simulation, ServerBack);
+        happen(&mut simulation, Scale(2));
+        happen(&mut simulation, Up(0));
+        happen(&mut simulation, Up(1));
+        run_until_killed(&mut simulation, usize::MAX);
+        happen(&mut simulation, Load);
+        simulation.settle_for_good();
+        let current = simulation.observed.policy.generation;
+        prop_assert_eq!(simulation.status().serving_generation, Some(current));
+        let enabled = simulation.observed.revisions.iter().filter(|one| one.spec.enabled).count();
         prop_assert_eq!(enabled, 1);
-        prop_assert_eq!(world.observed.webhooks.len(), 1);
+        prop_assert_eq!(simulation.observed.webhooks.len(), 1);
     }
 }
 
 #[test]
 fn marked_and_not_yet_called_when_a_replica_is_lost_the_mark_is_taken_back() {
-    let mut world = World::active(2);
-    world.update("2");
-    world.settle();
-    world.initialize(2);
-    world.ready(2, 0);
-    world.ready(2, 1);
-    assert!(run_until_killed(&mut world, 1));
-    assert_eq!(world.webhook(), Some(1));
-    world.set_ready(1, false);
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
+    let mut simulation = Simulation::active(2);
+    simulation.update("2");
+    simulation.settle();
+    simulation.initialize(2);
+    simulation.ready(2, 0);
+    simulation.ready(2, 1);
+    assert!(run_until_killed(&mut simulation, 1));
+    assert_eq!(simulation.webhook(), Some(1));
+    simulation.set_ready(1, false);
+    simulation.settle();
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 2 on");
 }

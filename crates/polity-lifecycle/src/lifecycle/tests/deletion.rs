@@ -1,29 +1,29 @@
 //! Row 23: a policy is deleted, at any moment of its life.
 
-use super::World;
+use super::Simulation;
 
 #[test]
 fn the_webhook_goes_at_once_and_the_rest_after_the_drain_time() {
-    let mut world = World::active(2);
-    world.delete();
-    let over = world.settle().unwrap();
-    assert_eq!((over - world.now).get_seconds(), 10);
-    assert_eq!(world.webhook(), None);
-    assert_eq!(world.writes, ["no webhook", "status"]);
-    world.settle_for_good();
-    assert!(!world.exists);
-    assert!(world.observed.revisions.is_empty());
+    let mut simulation = Simulation::active(2);
+    simulation.delete();
+    let over = simulation.settle().unwrap();
+    assert_eq!((over - simulation.now).get_seconds(), 10);
+    assert_eq!(simulation.webhook(), None);
+    assert_eq!(simulation.writes, ["no webhook", "status"]);
+    simulation.settle_for_good();
+    assert!(!simulation.exists);
+    assert!(simulation.observed.revisions.is_empty());
 }
 
 #[test]
 fn without_a_webhook_there_is_nothing_to_wait_for() {
-    let mut pending = World::new(1);
+    let mut pending = Simulation::new(1);
     pending.settle();
     pending.delete();
     assert_eq!(pending.settle(), None);
     assert!(!pending.exists);
 
-    let mut unseen = World::new(1);
+    let mut unseen = Simulation::new(1);
     unseen.delete();
     assert_eq!(unseen.settle(), None);
     assert!(!unseen.exists && unseen.observed.revisions.is_empty());
@@ -31,38 +31,40 @@ fn without_a_webhook_there_is_nothing_to_wait_for() {
 
 #[test]
 fn no_revision_appears_after_the_deletion_whatever_the_moment() {
-    type Moment = (&'static str, fn(&mut World));
+    type Moment = (&'static str, fn(&mut Simulation));
     let moments: [Moment; 6] = [
-        ("pulling", |world| world.take(2)),
-        ("loading", |world| world.initialize(2)),
-        ("failed", |world| world.fail_to_initialize(2, "PullError")),
-        ("switching", |world| {
-            world.initialize(2);
-            world.ready(2, 0);
+        ("pulling", |simulation| simulation.take(2)),
+        ("loading", |simulation| simulation.initialize(2)),
+        ("failed", |simulation| {
+            simulation.fail_to_initialize(2, "PullError");
         }),
-        ("draining", |world| world.load(2)),
-        ("without server", |world| {
-            world.observed.servers.clear();
-            world.settle();
+        ("switching", |simulation| {
+            simulation.initialize(2);
+            simulation.ready(2, 0);
+        }),
+        ("draining", |simulation| simulation.load(2)),
+        ("without server", |simulation| {
+            simulation.observed.servers.clear();
+            simulation.settle();
         }),
     ];
     for (case, moment) in moments {
-        let mut world = World::active(1);
-        world.update("2");
-        world.settle();
-        moment(&mut world);
-        world.delete();
-        let created = world
+        let mut simulation = Simulation::active(1);
+        simulation.update("2");
+        simulation.settle();
+        moment(&mut simulation);
+        simulation.delete();
+        let created = simulation
             .writes
             .iter()
             .filter(|write| write.starts_with("create"))
             .count();
-        world.settle_for_good();
+        simulation.settle_for_good();
         assert!(
-            !world.exists && world.observed.revisions.is_empty(),
+            !simulation.exists && simulation.observed.revisions.is_empty(),
             "{case}"
         );
-        let after = world
+        let after = simulation
             .writes
             .iter()
             .filter(|write| write.starts_with("create"))
@@ -73,10 +75,10 @@ fn no_revision_appears_after_the_deletion_whatever_the_moment() {
 
 #[test]
 fn a_controller_that_was_away_still_waits_for_the_drain() {
-    let mut world = World::active(1);
-    world.delete();
+    let mut simulation = Simulation::active(1);
+    simulation.delete();
     // Nobody looked for an hour: the webhook is called until now.
-    world.pass(3600);
-    let over = world.settle().unwrap();
-    assert_eq!((over - world.now).get_seconds(), 10);
+    simulation.pass(3600);
+    let over = simulation.settle().unwrap();
+    assert_eq!((over - simulation.now).get_seconds(), 10);
 }

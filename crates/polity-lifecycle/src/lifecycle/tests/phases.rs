@@ -5,12 +5,12 @@ use polity_api::policies::v1::{
 };
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 
 /// The states a policy can be in, by how it got there.
-fn states() -> Vec<(&'static str, World)> {
-    let active = World::active(2);
-    let mut pending = World::new(2);
+fn states() -> Vec<(&'static str, Simulation)> {
+    let active = Simulation::active(2);
+    let mut pending = Simulation::new(2);
     pending.settle();
     let mut updating = active.clone();
     updating.update("2");
@@ -111,14 +111,14 @@ fn section_19_5_phase_and_19_6_legacy_status() {
             Some(1),
         ),
     ];
-    for ((case, world), expected) in states().into_iter().zip(expected) {
-        let status = world.status();
+    for ((case, simulation), expected) in states().into_iter().zip(expected) {
+        let status = simulation.status();
         let seen = (
-            world.phase(),
+            simulation.phase(),
             status.policy_status,
-            &*world.legacy(ConditionType::PolicyActive),
-            &*world.legacy(ConditionType::PolicyUniquelyReachable),
-            &*world.legacy(ConditionType::PolicyServerConfigurationUpToDate),
+            &*simulation.legacy(ConditionType::PolicyActive),
+            &*simulation.legacy(ConditionType::PolicyUniquelyReachable),
+            &*simulation.legacy(ConditionType::PolicyServerConfigurationUpToDate),
             status.mode.unwrap(),
             status.serving_generation,
         );
@@ -128,8 +128,8 @@ fn section_19_5_phase_and_19_6_legacy_status() {
 
 #[test]
 fn the_legacy_conditions_stand_last_once_each_without_replica() {
-    for (case, world) in states() {
-        let conditions = &world.status().conditions;
+    for (case, simulation) in states() {
+        let conditions = &simulation.status().conditions;
         let last: Vec<_> = conditions
             .iter()
             .rev()
@@ -145,7 +145,7 @@ fn the_legacy_conditions_stand_last_once_each_without_replica() {
             ],
             "{case}"
         );
-        let generation = world.observed.policy.generation;
+        let generation = simulation.observed.policy.generation;
         for one in conditions.iter().rev().take(3) {
             assert_eq!((one.generation, one.replica), (Some(generation), None));
         }
@@ -154,12 +154,12 @@ fn the_legacy_conditions_stand_last_once_each_without_replica() {
 
 #[test]
 fn section_19_6_a_policy_without_a_server_name_is_unscheduled() {
-    let mut world = World::new(1);
-    world.edit(|spec| spec["policyServer"] = json!(""));
-    world.settle();
-    assert_eq!(world.status().policy_status, PolicyState::Unscheduled);
+    let mut simulation = Simulation::new(1);
+    simulation.edit(|spec| spec["policyServer"] = json!(""));
+    simulation.settle();
+    assert_eq!(simulation.status().policy_status, PolicyState::Unscheduled);
     assert_eq!(
-        world.legacy(ConditionType::PolicyServerConfigurationUpToDate),
+        simulation.legacy(ConditionType::PolicyServerConfigurationUpToDate),
         "False/UnknownConfigurationVersion"
     );
 }
@@ -170,22 +170,26 @@ fn section_19_4_every_reason_of_a_failure_shows_and_passes() {
         .iter()
         .filter(|one| **one != InitializedReason::PolicyInitialized);
     for reason in initialized {
-        let mut world = World::active(1);
-        world.update("2");
-        world.settle();
-        world.fail_to_initialize(2, reason.as_str());
-        world.settle();
-        assert_eq!(world.line(), "Failed S=1 | 1 on serving, 2 on", "{reason}");
+        let mut simulation = Simulation::active(1);
+        simulation.update("2");
+        simulation.settle();
+        simulation.fail_to_initialize(2, reason.as_str());
+        simulation.settle();
+        assert_eq!(
+            simulation.line(),
+            "Failed S=1 | 1 on serving, 2 on",
+            "{reason}"
+        );
         assert!(
-            world
+            simulation
                 .status()
                 .message
                 .as_ref()
                 .unwrap()
                 .contains(reason.as_str())
         );
-        world.load(2);
-        assert_eq!(world.phase(), Phase::Active);
+        simulation.load(2);
+        assert_eq!(simulation.phase(), Phase::Active);
     }
     use ReadyReason::{
         CacheError, LoadError, ModuleInvalid, PullError, SignatureInvalid, VerificationError,
@@ -198,33 +202,33 @@ fn section_19_4_every_reason_of_a_failure_shows_and_passes() {
         PullError,
         VerificationError,
     ] {
-        let mut world = World::active(1);
-        world.update("2");
-        world.settle();
-        world.initialize(2);
-        world.fail_to_load(2, 0, reason.as_str());
-        world.settle();
-        assert_eq!(world.phase(), Phase::Failed, "{reason}");
-        world.ready(2, 0);
-        world.settle();
-        assert_eq!(world.phase(), Phase::Active);
+        let mut simulation = Simulation::active(1);
+        simulation.update("2");
+        simulation.settle();
+        simulation.initialize(2);
+        simulation.fail_to_load(2, 0, reason.as_str());
+        simulation.settle();
+        assert_eq!(simulation.phase(), Phase::Failed, "{reason}");
+        simulation.ready(2, 0);
+        simulation.settle();
+        assert_eq!(simulation.phase(), Phase::Active);
     }
 }
 
 #[test]
 fn history_tells_what_became_of_each_generation() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.fail_to_initialize(2, "PullError");
-    world.settle();
-    world.update("3");
-    world.settle();
-    world.update("4");
-    world.settle();
-    world.load(4);
-    let history = |world: &World| -> Vec<_> {
-        let entries = world.status().history.iter();
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.fail_to_initialize(2, "PullError");
+    simulation.settle();
+    simulation.update("3");
+    simulation.settle();
+    simulation.update("4");
+    simulation.settle();
+    simulation.load(4);
+    let history = |simulation: &Simulation| -> Vec<_> {
+        let entries = simulation.status().history.iter();
         entries
             .map(|entry| (entry.generation, entry.result))
             .collect()
@@ -234,31 +238,35 @@ fn history_tells_what_became_of_each_generation() {
         (2, HistoryResult::Failed),
         (1, HistoryResult::Active),
     ];
-    assert_eq!(history(&world), expected);
-    world.settle_for_good();
-    world.update("5");
-    world.settle();
+    assert_eq!(history(&simulation), expected);
+    simulation.settle_for_good();
+    simulation.update("5");
+    simulation.settle();
     assert_eq!(
-        history(&world),
+        history(&simulation),
         [&[(4, HistoryResult::Active)], &expected[..]].concat()
     );
     assert_eq!(
-        world.status().history[1].module.as_deref(),
+        simulation.status().history[1].module.as_deref(),
         Some("registry.example/policy:3")
     );
 }
 
 #[test]
 fn nothing_new_is_served_by_a_server_that_asks_for_signatures() {
-    let mut world = World::active(1);
-    world.server().asks_for_signatures = true;
-    world.update("2");
-    world.settle();
-    world.load(2);
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
-    let message = world.status().message.clone().unwrap_or_default();
+    let mut simulation = Simulation::active(1);
+    simulation.server().asks_for_signatures = true;
+    simulation.update("2");
+    simulation.settle();
+    simulation.load(2);
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 2 on");
+    let message = simulation.status().message.clone().unwrap_or_default();
     assert!(message.contains("asks for signatures"), "{message}");
-    world.server().asks_for_signatures = false;
-    world.settle();
-    assert!(world.line().starts_with("Active S=2"), "{}", world.line());
+    simulation.server().asks_for_signatures = false;
+    simulation.settle();
+    assert!(
+        simulation.line().starts_with("Active S=2"),
+        "{}",
+        simulation.line()
+    );
 }

@@ -4,122 +4,131 @@ use polity_api::policies::names;
 use polity_api::policies::v1::Phase;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use crate::lifecycle::{Plan, Write};
 
-fn roll_back(world: &mut World, to: &str) {
-    world.annotate(names::ROLLBACK_TO_GENERATION, to);
-    world.settle();
+fn roll_back(simulation: &mut Simulation, to: &str) {
+    simulation.annotate(names::ROLLBACK_TO_GENERATION, to);
+    simulation.settle();
 }
 
 #[test]
 fn a_rollback_is_a_new_generation_with_the_old_content() {
-    let mut world = World::active(1);
-    let first = world.observed.policy.spec();
-    world.update("2");
-    world.settle();
-    world.load(2);
-    world.settle_for_good();
-    world.events.clear();
-    roll_back(&mut world, "1");
-    let policy = &world.observed.policy;
+    let mut simulation = Simulation::active(1);
+    let first = simulation.observed.policy.spec();
+    simulation.update("2");
+    simulation.settle();
+    simulation.load(2);
+    simulation.settle_for_good();
+    simulation.events.clear();
+    roll_back(&mut simulation, "1");
+    let policy = &simulation.observed.policy;
     assert_eq!((policy.generation, policy.spec()), (3, first));
     assert_eq!(policy.annotation(names::ROLLBACK_TO_GENERATION), None);
     assert_eq!(policy.annotation(names::ROLLED_BACK), Some("3=1"));
-    assert_eq!(world.events, ["PolicyRolledBack", "PolicyUpdating"]);
-    let annotations = world.revision(3).metadata.annotations.clone().unwrap();
+    assert_eq!(simulation.events, ["PolicyRolledBack", "PolicyUpdating"]);
+    let annotations = simulation.revision(3).metadata.annotations.clone().unwrap();
     assert_eq!(annotations[names::ROLLBACK_OF], "1");
-    world.load(3);
-    assert_eq!(world.phase(), Phase::Active);
+    simulation.load(3);
+    assert_eq!(simulation.phase(), Phase::Active);
 }
 
 #[test]
 fn to_what_is_enforced_while_the_current_generation_is_broken() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.fail_to_initialize(2, "ModuleInvalid");
-    world.settle();
-    roll_back(&mut world, "1");
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 off, 3 on");
-    world.load(3);
-    world.settle_for_good();
-    assert_eq!(world.line(), "Active S=3 | 1 off, 2 off, 3 on serving");
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.fail_to_initialize(2, "ModuleInvalid");
+    simulation.settle();
+    roll_back(&mut simulation, "1");
+    assert_eq!(
+        simulation.line(),
+        "Updating S=1 | 1 on serving, 2 off, 3 on"
+    );
+    simulation.load(3);
+    simulation.settle_for_good();
+    assert_eq!(simulation.line(), "Active S=3 | 1 off, 2 off, 3 on serving");
 }
 
 #[test]
 fn what_cannot_be_returned_to_changes_nothing() {
     for wanted in ["7", "x", "", "-1"] {
-        let mut world = World::active(1);
-        let before = world.observed.policy.spec();
-        roll_back(&mut world, wanted);
-        assert_eq!(world.events, ["RollbackFailed"], "{wanted:?}");
-        assert_eq!(world.observed.policy.spec(), before);
+        let mut simulation = Simulation::active(1);
+        let before = simulation.observed.policy.spec();
+        roll_back(&mut simulation, wanted);
+        assert_eq!(simulation.events, ["RollbackFailed"], "{wanted:?}");
+        assert_eq!(simulation.observed.policy.spec(), before);
         assert_eq!(
-            world
+            simulation
                 .observed
                 .policy
                 .annotation(names::ROLLBACK_TO_GENERATION),
             None
         );
-        assert_eq!(world.line(), "Active S=1 | 1 on serving");
+        assert_eq!(simulation.line(), "Active S=1 | 1 on serving");
     }
 }
 
 #[test]
 fn a_refused_rollback_takes_only_the_request_away() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.annotate(names::ROLLBACK_TO_GENERATION, "1");
-    let plan = Plan::of(&world.observed, world.now);
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.annotate(names::ROLLBACK_TO_GENERATION, "1");
+    let plan = Plan::of(&simulation.observed, simulation.now);
     let Write::RollBack { refused, .. } = plan.steps[0].write.clone() else {
         panic!("{plan:?}")
     };
-    assert_eq!(refused.data["spec"], json!(world.observed.policy.spec()));
-    world.carry_out(Write::UpdatePolicy(refused).into());
     assert_eq!(
-        world
+        refused.data["spec"],
+        json!(simulation.observed.policy.spec())
+    );
+    simulation.carry_out(Write::UpdatePolicy(refused).into());
+    assert_eq!(
+        simulation
             .observed
             .policy
             .annotation(names::ROLLBACK_TO_GENERATION),
         None
     );
-    assert_eq!(world.observed.policy.annotation(names::ROLLED_BACK), None);
+    assert_eq!(
+        simulation.observed.policy.annotation(names::ROLLED_BACK),
+        None
+    );
 }
 
 #[test]
 fn to_what_it_is_already_changes_nothing_and_says_so() {
-    let mut world = World::active(1);
-    roll_back(&mut world, "1");
-    assert_eq!(world.events, ["PolicyRolledBack"]);
-    assert_eq!(world.observed.policy.generation, 1);
+    let mut simulation = Simulation::active(1);
+    roll_back(&mut simulation, "1");
+    assert_eq!(simulation.events, ["PolicyRolledBack"]);
+    assert_eq!(simulation.observed.policy.generation, 1);
 }
 
 #[test]
 fn somebody_who_puts_back_what_was_rolled_back_from_is_named_and_not_fought() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.load(2);
-    roll_back(&mut world, "1");
-    world.load(3);
-    world.events.clear();
-    world.update("2");
-    world.settle();
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.load(2);
+    roll_back(&mut simulation, "1");
+    simulation.load(3);
+    simulation.events.clear();
+    simulation.update("2");
+    simulation.settle();
     assert!(
-        world.events.contains(&"RollbackReverted".to_owned()),
+        simulation.events.contains(&"RollbackReverted".to_owned()),
         "{:?}",
-        world.events
+        simulation.events
     );
-    world.load(4);
-    world.settle_for_good();
-    assert_eq!(world.observed.policy.generation, 4);
-    world.events.clear();
-    world.update("1");
-    world.settle();
+    simulation.load(4);
+    simulation.settle_for_good();
+    assert_eq!(simulation.observed.policy.generation, 4);
+    simulation.events.clear();
+    simulation.update("1");
+    simulation.settle();
     assert_eq!(
-        world.events,
+        simulation.events,
         ["PolicyUpdating"],
         "only right after the rollback"
     );

@@ -4,23 +4,23 @@ use polity_api::policies::names;
 use polity_api::policies::v1::Phase;
 use serde_json::json;
 
-use super::World;
-use super::world::SERVER;
+use super::Simulation;
+use super::simulation::SERVER;
 use crate::lifecycle::{PolicyKind, Refusal, WebhookKind};
 
 #[test]
 fn row_1_a_policy_is_created() {
     for kind in PolicyKind::ALL {
-        let mut world = World::of(kind, 3);
-        world.settle();
-        assert_eq!(world.line(), "Pending S=- | 1 on");
+        let mut simulation = Simulation::of(kind, 3);
+        simulation.settle();
+        assert_eq!(simulation.line(), "Pending S=- | 1 on");
         let waiting = ["1 Scheduled=False/WaitingForPolicyServer"];
-        assert_eq!(world.conditions(), waiting, "{kind:?}");
-        assert_eq!(world.conditions_of(1), waiting);
-        assert_eq!(world.events, ["PolicyPending"]);
-        assert_eq!(world.writes, ["create 1", "report 1", "status"]);
-        let spec = world.observed.policy.spec();
-        let revision = world.revision(1);
+        assert_eq!(simulation.conditions(), waiting, "{kind:?}");
+        assert_eq!(simulation.conditions_of(1), waiting);
+        assert_eq!(simulation.events, ["PolicyPending"]);
+        assert_eq!(simulation.writes, ["create 1", "report 1", "status"]);
+        let spec = simulation.observed.policy.spec();
+        let revision = simulation.revision(1);
         assert_eq!(revision.spec.data["spec"], json!(spec));
         assert_eq!(revision.spec.object_reference.uid.as_deref(), Some("uid-1"));
         let labels = revision.metadata.labels.clone().unwrap();
@@ -33,12 +33,12 @@ fn row_1_a_policy_is_created() {
 
 #[test]
 fn row_2_the_specification_changes_while_one_serves() {
-    let mut world = World::active(2);
-    world.update("2");
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
+    let mut simulation = Simulation::active(2);
+    simulation.update("2");
+    simulation.settle();
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 2 on");
     assert_eq!(
-        world.conditions(),
+        simulation.conditions(),
         [
             "1 Scheduled=True/PolicyScheduled",
             "1 Initialized=True/PolicyInitialized",
@@ -47,31 +47,39 @@ fn row_2_the_specification_changes_while_one_serves() {
             "2 Scheduled=False/WaitingForPolicyServer",
         ]
     );
-    assert_eq!(world.events, ["PolicyUpdating"]);
+    assert_eq!(simulation.events, ["PolicyUpdating"]);
 }
 
 #[test]
 fn row_2_generations_that_came_and_went_unseen_get_no_revision() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.update("3");
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 3 on");
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.update("3");
+    simulation.settle();
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 3 on");
 }
 
 #[test]
 fn row_3_changed_again_before_it_went_active() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.take(2);
-    world.settle();
-    world.update("3");
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 off, 3 on");
-    assert!(!world.conditions().iter().any(|line| line.starts_with('2')));
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.take(2);
+    simulation.settle();
+    simulation.update("3");
+    simulation.settle();
+    assert_eq!(
+        simulation.line(),
+        "Updating S=1 | 1 on serving, 2 off, 3 on"
+    );
+    assert!(
+        !simulation
+            .conditions()
+            .iter()
+            .any(|line| line.starts_with('2'))
+    );
 
-    let mut first = World::new(1);
+    let mut first = Simulation::new(1);
     first.settle();
     first.update("2");
     first.settle();
@@ -80,31 +88,31 @@ fn row_3_changed_again_before_it_went_active() {
 
 #[test]
 fn row_4_without_a_policy_server() {
-    let mut world = World::new(1);
-    world.observed.servers.clear();
-    world.settle();
-    assert_eq!(world.line(), "Pending S=- | 1 on");
+    let mut simulation = Simulation::new(1);
+    simulation.observed.servers.clear();
+    simulation.settle();
+    assert_eq!(simulation.line(), "Pending S=- | 1 on");
     assert_eq!(
-        world.conditions(),
+        simulation.conditions(),
         ["1 Scheduled=False/PolicyServerNotFound"]
     );
-    assert_eq!(world.events, ["PolicyPending", "PolicyServerNotFound"]);
+    assert_eq!(simulation.events, ["PolicyPending", "PolicyServerNotFound"]);
     // Time passes, and there is nothing new to say.
-    world.writes.clear();
-    world.pass(60);
-    world.settle();
-    assert_eq!(world.writes, Vec::<String>::new());
-    world.add_server(2);
-    world.server().pods.clear();
-    world.settle();
+    simulation.writes.clear();
+    simulation.pass(60);
+    simulation.settle();
+    assert_eq!(simulation.writes, Vec::<String>::new());
+    simulation.add_server(2);
+    simulation.server().pods.clear();
+    simulation.settle();
     assert_eq!(
-        world.conditions(),
+        simulation.conditions(),
         ["1 Scheduled=False/PolicyServerNotRunning"]
     );
-    world.scale(2);
-    world.settle();
+    simulation.scale(2);
+    simulation.settle();
     assert_eq!(
-        world.conditions()[0],
+        simulation.conditions()[0],
         "1 Scheduled=False/WaitingForPolicyServer"
     );
 }
@@ -112,55 +120,58 @@ fn row_4_without_a_policy_server() {
 #[test]
 fn row_4_a_policy_server_that_cannot_exist_gets_no_revision() {
     for name in ["", "-no-", "a b"] {
-        let mut world = World::new(1);
-        world.edit(|spec| spec["policyServer"] = json!(name));
-        world.settle();
-        assert_eq!(world.line(), "Pending S=- | ", "{name:?}");
+        let mut simulation = Simulation::new(1);
+        simulation.edit(|spec| spec["policyServer"] = json!(name));
+        simulation.settle();
+        assert_eq!(simulation.line(), "Pending S=- | ", "{name:?}");
         assert_eq!(
-            world.conditions(),
+            simulation.conditions(),
             ["2 Scheduled=False/PolicyServerNotFound"]
         );
-        assert_eq!(world.status().observed_generation, None);
+        assert_eq!(simulation.status().observed_generation, None);
     }
 }
 
 #[test]
 fn rows_5_and_6_every_condition_is_copied() {
-    let mut world = World::new(1);
-    world.settle();
-    world.take(1);
-    world.settle();
-    assert_eq!(world.conditions(), ["1 Scheduled=True/PolicyScheduled"]);
-    world.initialize(1);
-    world.settle();
+    let mut simulation = Simulation::new(1);
+    simulation.settle();
+    simulation.take(1);
+    simulation.settle();
     assert_eq!(
-        world.conditions(),
+        simulation.conditions(),
+        ["1 Scheduled=True/PolicyScheduled"]
+    );
+    simulation.initialize(1);
+    simulation.settle();
+    assert_eq!(
+        simulation.conditions(),
         [
             "1 Scheduled=True/PolicyScheduled",
             "1 Initialized=True/PolicyInitialized"
         ]
     );
     assert_eq!(
-        world.events,
+        simulation.events,
         ["PolicyPending", "PolicyScheduled", "PolicyInitialized"]
     );
 }
 
 #[test]
 fn row_8_initialisation_failed() {
-    let mut world = World::active(2);
-    world.update("2");
-    world.settle();
-    world.fail_to_initialize(2, "PullError");
-    world.settle();
-    assert_eq!(world.line(), "Failed S=1 | 1 on serving, 2 on");
+    let mut simulation = Simulation::active(2);
+    simulation.update("2");
+    simulation.settle();
+    simulation.fail_to_initialize(2, "PullError");
+    simulation.settle();
+    assert_eq!(simulation.line(), "Failed S=1 | 1 on serving, 2 on");
     assert!(
-        world
+        simulation
             .events
             .contains(&"PolicyInitializationFailed".to_owned())
     );
     assert_eq!(
-        world.status().message.as_deref(),
+        simulation.status().message.as_deref(),
         Some(
             "Generation 2 cannot be served (PullError: PullError, in its own words); generation 1 is enforced."
         )
@@ -169,17 +180,17 @@ fn row_8_initialisation_failed() {
 
 #[test]
 fn row_11_loading_failed_on_a_replica() {
-    let mut world = World::active(2);
-    world.update("2");
-    world.settle();
-    world.initialize(2);
-    world.ready(2, 0);
-    world.fail_to_load(2, 1, "LoadError");
-    world.settle();
-    assert_eq!(world.line(), "Failed S=1 | 1 on serving, 2 on");
-    assert!(world.events.contains(&"PolicyLoadFailed".to_owned()));
+    let mut simulation = Simulation::active(2);
+    simulation.update("2");
+    simulation.settle();
+    simulation.initialize(2);
+    simulation.ready(2, 0);
+    simulation.fail_to_load(2, 1, "LoadError");
+    simulation.settle();
+    assert_eq!(simulation.line(), "Failed S=1 | 1 on serving, 2 on");
+    assert!(simulation.events.contains(&"PolicyLoadFailed".to_owned()));
     assert!(
-        world
+        simulation
             .status()
             .message
             .as_ref()
@@ -190,41 +201,46 @@ fn row_11_loading_failed_on_a_replica() {
 
 #[test]
 fn row_12_not_before_every_expected_replica_is_ready() {
-    let mut world = World::active(3);
-    world.update("2");
-    world.settle();
-    world.initialize(2);
+    let mut simulation = Simulation::active(3);
+    simulation.update("2");
+    simulation.settle();
+    simulation.initialize(2);
     for replica in 0..3 {
-        world.settle();
+        simulation.settle();
         assert_eq!(
-            world.line(),
+            simulation.line(),
             "Updating S=1 | 1 on serving, 2 on",
             "{replica}"
         );
-        world.ready(2, replica);
+        simulation.ready(2, replica);
     }
-    world.writes.clear();
-    world.settle();
-    assert_eq!(world.line(), "Active S=2 | 1 on serving, 2 on serving");
-    assert_eq!(world.writes, ["update 2", "webhook 2", "status"]);
-    assert!(!world.conditions().iter().any(|line| line.starts_with('1')));
+    simulation.writes.clear();
+    simulation.settle();
+    assert_eq!(simulation.line(), "Active S=2 | 1 on serving, 2 on serving");
+    assert_eq!(simulation.writes, ["update 2", "webhook 2", "status"]);
+    assert!(
+        !simulation
+            .conditions()
+            .iter()
+            .any(|line| line.starts_with('1'))
+    );
     assert_eq!(
-        world.events.last().map(String::as_str),
+        simulation.events.last().map(String::as_str),
         Some("PolicyActive")
     );
-    assert_eq!(world.status().serving_generation, Some(2));
+    assert_eq!(simulation.status().serving_generation, Some(2));
 }
 
 #[test]
 fn row_12_the_message_names_who_is_awaited() {
-    let mut world = World::active(3);
-    world.update("2");
-    world.settle();
-    world.initialize(2);
-    world.ready(2, 1);
-    world.settle();
+    let mut simulation = Simulation::active(3);
+    simulation.update("2");
+    simulation.settle();
+    simulation.initialize(2);
+    simulation.ready(2, 1);
+    simulation.settle();
     assert_eq!(
-        world.status().message.as_deref(),
+        simulation.status().message.as_deref(),
         Some(
             "Generation 2 is initialized and waits for every replica; generation 1 is enforced; replicas 0, 2 are awaited."
         )
@@ -233,22 +249,22 @@ fn row_12_the_message_names_who_is_awaited() {
 
 #[test]
 fn row_13_the_old_generation_ends_after_the_drain_time() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.load(2);
-    let over = world.settle().unwrap();
-    assert_eq!((over - world.now).get_seconds(), 10);
-    world.pass(9);
-    assert_eq!(world.settle(), Some(over));
-    assert_eq!(world.line(), "Active S=2 | 1 on serving, 2 on serving");
-    world.pass(1);
-    world.writes.clear();
-    assert_eq!(world.settle(), None);
-    assert_eq!(world.line(), "Active S=2 | 1 off, 2 on serving");
-    assert_eq!(world.writes, ["update 1", "report 1"]);
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.load(2);
+    let over = simulation.settle().unwrap();
+    assert_eq!((over - simulation.now).get_seconds(), 10);
+    simulation.pass(9);
+    assert_eq!(simulation.settle(), Some(over));
+    assert_eq!(simulation.line(), "Active S=2 | 1 on serving, 2 on serving");
+    simulation.pass(1);
+    simulation.writes.clear();
+    assert_eq!(simulation.settle(), None);
+    assert_eq!(simulation.line(), "Active S=2 | 1 off, 2 on serving");
+    assert_eq!(simulation.writes, ["update 1", "report 1"]);
     assert!(
-        !world
+        !simulation
             .conditions_of(1)
             .iter()
             .any(|line| line.contains("Ready"))
@@ -257,45 +273,45 @@ fn row_13_the_old_generation_ends_after_the_drain_time() {
 
 #[test]
 fn row_13_a_second_switch_starts_the_drain_again() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.load(2);
-    world.pass(6);
-    world.update("3");
-    world.settle();
-    world.load(3);
-    world.pass(6);
-    world.settle();
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.load(2);
+    simulation.pass(6);
+    simulation.update("3");
+    simulation.settle();
+    simulation.load(3);
+    simulation.pass(6);
+    simulation.settle();
     assert_eq!(
-        world.line(),
+        simulation.line(),
         "Active S=3 | 1 on serving, 2 on serving, 3 on serving"
     );
-    world.pass(4);
-    world.settle();
-    assert_eq!(world.line(), "Active S=3 | 1 off, 2 off, 3 on serving");
+    simulation.pass(4);
+    simulation.settle();
+    assert_eq!(simulation.line(), "Active S=3 | 1 off, 2 off, 3 on serving");
 }
 
 #[test]
 fn row_15_the_oldest_revisions_go_and_those_that_never_served_first() {
-    let mut world = World::active(1);
-    world.observed.settings.history_limit = 2;
+    let mut simulation = Simulation::active(1);
+    simulation.observed.settings.history_limit = 2;
     for generation in 2..=4 {
-        world.update(&generation.to_string());
-        world.settle();
+        simulation.update(&generation.to_string());
+        simulation.settle();
         // Generation 3 never serves.
         if generation != 3 {
-            world.load(generation);
-            world.settle_for_good();
+            simulation.load(generation);
+            simulation.settle_for_good();
         }
     }
-    assert_eq!(world.line(), "Active S=4 | 1 off, 2 off, 4 on serving");
-    world.update("5");
-    world.settle();
-    world.load(5);
-    world.settle_for_good();
-    assert_eq!(world.line(), "Active S=5 | 2 off, 4 off, 5 on serving");
-    let history: Vec<_> = world
+    assert_eq!(simulation.line(), "Active S=4 | 1 off, 2 off, 4 on serving");
+    simulation.update("5");
+    simulation.settle();
+    simulation.load(5);
+    simulation.settle_for_good();
+    assert_eq!(simulation.line(), "Active S=5 | 2 off, 4 off, 5 on serving");
+    let history: Vec<_> = simulation
         .status()
         .history
         .iter()
@@ -306,22 +322,25 @@ fn row_15_the_oldest_revisions_go_and_those_that_never_served_first() {
 
 #[test]
 fn row_16_new_replicas_are_unknown_and_an_active_policy_stays_active() {
-    let mut world = World::active(1);
-    world.pass(60);
-    world.update("2");
-    world.settle();
-    world.pass(60);
-    world.scale(3);
-    world.settle();
+    let mut simulation = Simulation::active(1);
+    simulation.pass(60);
+    simulation.update("2");
+    simulation.settle();
+    simulation.pass(60);
+    simulation.scale(3);
+    simulation.settle();
     for generation in [1, 2] {
         let pending =
             [1, 2].map(|replica| format!("{generation} Ready[{replica}]=Unknown/ReplicaPending"));
         for line in pending {
-            assert!(world.conditions_of(generation).contains(&line), "{line}");
-            assert!(world.conditions().contains(&line), "{line}");
+            assert!(
+                simulation.conditions_of(generation).contains(&line),
+                "{line}"
+            );
+            assert!(simulation.conditions().contains(&line), "{line}");
         }
     }
-    let mut active = World::active(1);
+    let mut active = Simulation::active(1);
     active.pass(60);
     active.scale(2);
     active.settle();
@@ -335,20 +354,20 @@ fn row_16_new_replicas_are_unknown_and_an_active_policy_stays_active() {
 
 #[test]
 fn row_17_a_replica_that_is_removed_no_longer_holds_back() {
-    let mut world = World::active(3);
-    world.update("2");
-    world.settle();
-    world.initialize(2);
-    world.ready(2, 0);
-    world.ready(2, 1);
-    world.fail_to_load(2, 2, "CacheError");
-    world.settle();
-    assert_eq!(world.phase(), Phase::Failed);
-    world.scale(2);
-    world.settle();
-    assert_eq!(world.line(), "Active S=2 | 1 on serving, 2 on serving");
+    let mut simulation = Simulation::active(3);
+    simulation.update("2");
+    simulation.settle();
+    simulation.initialize(2);
+    simulation.ready(2, 0);
+    simulation.ready(2, 1);
+    simulation.fail_to_load(2, 2, "CacheError");
+    simulation.settle();
+    assert_eq!(simulation.phase(), Phase::Failed);
+    simulation.scale(2);
+    simulation.settle();
+    assert_eq!(simulation.line(), "Active S=2 | 1 on serving, 2 on serving");
     assert!(
-        !world
+        !simulation
             .conditions_of(2)
             .iter()
             .any(|line| line.contains("[2]"))
@@ -357,88 +376,88 @@ fn row_17_a_replica_that_is_removed_no_longer_holds_back() {
 
 #[test]
 fn row_18_a_pod_that_is_gone_counts_as_not_ready() {
-    let mut world = World::active(2);
-    world.update("2");
-    world.settle();
-    world.initialize(2);
-    world.settle();
-    world.writes.clear();
-    world.ready(2, 0);
-    world.ready(2, 1);
-    world.set_ready(1, false);
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
+    let mut simulation = Simulation::active(2);
+    simulation.update("2");
+    simulation.settle();
+    simulation.initialize(2);
+    simulation.settle();
+    simulation.writes.clear();
+    simulation.ready(2, 0);
+    simulation.ready(2, 1);
+    simulation.set_ready(1, false);
+    simulation.settle();
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 2 on");
     assert!(
-        world
+        simulation
             .conditions()
             .contains(&"2 Ready[1]=Unknown/ReplicaUnreachable".to_owned())
     );
     assert!(
-        world
+        simulation
             .conditions_of(2)
             .contains(&"2 Ready[1]=True/PolicyReady".to_owned())
     );
-    assert_eq!(world.writes, ["status"], "the revision is not written");
-    world.fail_to_load(2, 1, "LoadError");
-    world.settle();
+    assert_eq!(simulation.writes, ["status"], "the revision is not written");
+    simulation.fail_to_load(2, 1, "LoadError");
+    simulation.settle();
     assert!(
-        world
+        simulation
             .conditions()
             .contains(&"2 Ready[1]=False/LoadError".to_owned())
     );
-    world.ready(2, 1);
-    world.set_ready(1, true);
-    world.settle();
-    assert_eq!(world.phase(), Phase::Active);
+    simulation.ready(2, 1);
+    simulation.set_ready(1, true);
+    simulation.settle();
+    assert_eq!(simulation.phase(), Phase::Active);
 }
 
 #[test]
 fn row_20_a_failure_that_passes() {
-    let mut world = World::new(1);
-    world.settle();
-    world.fail_to_initialize(1, "PullError");
-    world.settle();
-    assert_eq!(world.line(), "Failed S=- | 1 on");
-    world.load(1);
-    assert_eq!(world.line(), "Active S=1 | 1 on serving");
+    let mut simulation = Simulation::new(1);
+    simulation.settle();
+    simulation.fail_to_initialize(1, "PullError");
+    simulation.settle();
+    assert_eq!(simulation.line(), "Failed S=- | 1 on");
+    simulation.load(1);
+    assert_eq!(simulation.line(), "Active S=1 | 1 on serving");
 }
 
 #[test]
 fn row_22_a_webhook_that_somebody_edited_is_put_back_at_s_with_its_own_fields() {
-    let mut world = World::active(2);
-    world.edit(|spec| spec["failurePolicy"] = json!("Ignore"));
-    world.settle();
-    let before = world.observed.webhooks[0].clone();
+    let mut simulation = Simulation::active(2);
+    simulation.edit(|spec| spec["failurePolicy"] = json!("Ignore"));
+    simulation.settle();
+    let before = simulation.observed.webhooks[0].clone();
     let edits: [fn(&mut serde_json::Value); 3] = [
         |hook| hook["failurePolicy"] = json!("Ignore"),
         |hook| hook["clientConfig"]["service"]["path"] = json!("/validate/clusterwide-pods/2"),
         |hook| hook["clientConfig"]["service"]["path"] = json!("/elsewhere"),
     ];
     for edit in edits {
-        edit(&mut world.observed.webhooks[0].hooks[0]);
-        world.settle();
-        assert_eq!(world.observed.webhooks[0].hooks, before.hooks);
-        assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
+        edit(&mut simulation.observed.webhooks[0].hooks[0]);
+        simulation.settle();
+        assert_eq!(simulation.observed.webhooks[0].hooks, before.hooks);
+        assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 2 on");
     }
 }
 
 #[test]
 fn row_22_a_webhook_that_was_deleted_comes_back_although_a_pod_is_down() {
-    let mut world = World::active(3);
-    world.update("2");
-    world.settle();
-    world.set_ready(2, false);
-    world.observed.webhooks.clear();
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
+    let mut simulation = Simulation::active(3);
+    simulation.update("2");
+    simulation.settle();
+    simulation.set_ready(2, false);
+    simulation.observed.webhooks.clear();
+    simulation.settle();
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 2 on");
 
     // Not where a replica that takes requests lacks it, and not where none takes any.
-    let mut lacking = World::active(2);
+    let mut lacking = Simulation::active(2);
     lacking.fail_to_load(1, 1, "LoadError");
     lacking.observed.webhooks.clear();
     lacking.settle();
     assert_eq!(lacking.webhook(), None);
-    let mut down = World::active(1);
+    let mut down = Simulation::active(1);
     down.set_ready(0, false);
     down.observed.webhooks.clear();
     down.settle();
@@ -447,76 +466,85 @@ fn row_22_a_webhook_that_was_deleted_comes_back_although_a_pod_is_down() {
 
 #[test]
 fn row_24_the_policy_server_is_deleted() {
-    let mut world = World::active(2);
-    world.update("2");
-    world.settle();
-    world.fail_to_initialize(2, "SettingsInvalid");
-    world.settle();
-    world.server().is_deleting = true;
-    world.settle();
-    assert_eq!(world.line(), "Pending S=- | 1 on serving, 2 on");
+    let mut simulation = Simulation::active(2);
+    simulation.update("2");
+    simulation.settle();
+    simulation.fail_to_initialize(2, "SettingsInvalid");
+    simulation.settle();
+    simulation.server().is_deleting = true;
+    simulation.settle();
+    assert_eq!(simulation.line(), "Pending S=- | 1 on serving, 2 on");
     assert_eq!(
-        world.conditions(),
+        simulation.conditions(),
         ["2 Scheduled=False/PolicyServerNotFound"]
     );
-    assert!(world.conditions_of(1).len() > 1, "the pods still run");
-    world.observed.servers.clear();
-    world.settle();
+    assert!(simulation.conditions_of(1).len() > 1, "the pods still run");
+    simulation.observed.servers.clear();
+    simulation.settle();
     for generation in [1, 2] {
         assert_eq!(
-            world.conditions_of(generation),
+            simulation.conditions_of(generation),
             [format!("{generation} Scheduled=False/PolicyServerNotFound")]
         );
     }
-    assert_eq!(world.revision(1).status.as_ref().unwrap().modules.len(), 1);
+    assert_eq!(
+        simulation
+            .revision(1)
+            .status
+            .as_ref()
+            .unwrap()
+            .modules
+            .len(),
+        1
+    );
 }
 
 #[test]
 fn row_29_the_policy_server_comes_back_while_g_is_broken() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.settle();
-    world.observed.servers.clear();
-    world.settle();
-    assert_eq!(world.webhook(), None);
-    world.add_server(1);
-    world.settle();
-    assert_eq!(world.webhook(), None, "nobody serves it yet");
-    world.fail_to_initialize(2, "PullError");
-    world.settle();
-    assert_eq!(world.line(), "Failed S=- | 1 on serving, 2 on");
-    world.load(1);
-    assert_eq!(world.line(), "Failed S=1 | 1 on serving, 2 on");
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.settle();
+    simulation.observed.servers.clear();
+    simulation.settle();
+    assert_eq!(simulation.webhook(), None);
+    simulation.add_server(1);
+    simulation.settle();
+    assert_eq!(simulation.webhook(), None, "nobody serves it yet");
+    simulation.fail_to_initialize(2, "PullError");
+    simulation.settle();
+    assert_eq!(simulation.line(), "Failed S=- | 1 on serving, 2 on");
+    simulation.load(1);
+    assert_eq!(simulation.line(), "Failed S=1 | 1 on serving, 2 on");
 }
 
 #[test]
 fn row_27_the_api_server_refuses_the_revision() {
-    let mut world = World::active(1);
-    world.update("2");
-    world.observed.refusal = Some(Refusal::Revision("quota exceeded".into()));
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving");
+    let mut simulation = Simulation::active(1);
+    simulation.update("2");
+    simulation.observed.refusal = Some(Refusal::Revision("quota exceeded".into()));
+    simulation.settle();
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving");
     assert!(
-        world
+        simulation
             .conditions()
             .contains(&"2 Scheduled=False/RevisionRejected".to_owned())
     );
-    assert_eq!(world.status().observed_generation, Some(1));
-    assert_eq!(world.events, ["RevisionRejected"]);
-    world.observed.refusal = None;
-    world.settle();
-    world.load(2);
-    assert_eq!(world.phase(), Phase::Active);
+    assert_eq!(simulation.status().observed_generation, Some(1));
+    assert_eq!(simulation.events, ["RevisionRejected"]);
+    simulation.observed.refusal = None;
+    simulation.settle();
+    simulation.load(2);
+    assert_eq!(simulation.phase(), Phase::Active);
 }
 
 #[test]
 fn a_changed_mutating_makes_the_new_configuration_before_the_old_one_goes() {
-    let mut world = World::active(1);
-    world.edit(|spec| spec["mutating"] = json!(true));
-    world.settle();
-    world.load(2);
-    let kinds = |world: &World| -> Vec<_> {
-        world
+    let mut simulation = Simulation::active(1);
+    simulation.edit(|spec| spec["mutating"] = json!(true));
+    simulation.settle();
+    simulation.load(2);
+    let kinds = |simulation: &Simulation| -> Vec<_> {
+        simulation
             .observed
             .webhooks
             .iter()
@@ -524,37 +552,37 @@ fn a_changed_mutating_makes_the_new_configuration_before_the_old_one_goes() {
             .collect()
     };
     assert_eq!(
-        kinds(&world),
+        kinds(&simulation),
         [
             (WebhookKind::Validating, Some(1)),
             (WebhookKind::Mutating, Some(2))
         ]
     );
-    assert_eq!(world.status().serving_generation, Some(2));
-    world.settle_for_good();
-    assert_eq!(kinds(&world), [(WebhookKind::Mutating, Some(2))]);
-    assert_eq!(world.line(), "Active S=2 | 1 off, 2 on serving");
+    assert_eq!(simulation.status().serving_generation, Some(2));
+    simulation.settle_for_good();
+    assert_eq!(kinds(&simulation), [(WebhookKind::Mutating, Some(2))]);
+    assert_eq!(simulation.line(), "Active S=2 | 1 off, 2 on serving");
 }
 
 #[test]
 fn with_no_replicas_nothing_becomes_active_and_what_was_keeps_its_webhook() {
-    let mut world = World::active(1);
-    world.scale(0);
-    world.update("2");
-    world.settle();
-    world.initialize(2);
-    world.settle();
-    assert_eq!(world.line(), "Updating S=1 | 1 on serving, 2 on");
-    world.scale(3);
-    world.settle();
-    world.load(2);
-    assert_eq!(world.phase(), Phase::Active);
+    let mut simulation = Simulation::active(1);
+    simulation.scale(0);
+    simulation.update("2");
+    simulation.settle();
+    simulation.initialize(2);
+    simulation.settle();
+    assert_eq!(simulation.line(), "Updating S=1 | 1 on serving, 2 on");
+    simulation.scale(3);
+    simulation.settle();
+    simulation.load(2);
+    assert_eq!(simulation.phase(), Phase::Active);
 }
 
 #[test]
 fn a_policy_at_rest_is_not_written() {
-    let mut world = World::active(3);
-    world.pass(3600);
-    world.settle();
-    assert_eq!(world.writes, [""; 0]);
+    let mut simulation = Simulation::active(3);
+    simulation.pass(3600);
+    simulation.settle();
+    assert_eq!(simulation.writes, [""; 0]);
 }

@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::lifecycle::PolicyKind;
-use crate::lifecycle::tests::world::World;
+use crate::lifecycle::tests::simulation::Simulation;
 
 /// The webhook of a policy of this kind whose specification also has these fields.
 fn made(kind: PolicyKind, fields: Value) -> Webhook {
-    let mut world = World::of(kind, 1);
-    world.edit(|spec| {
+    let mut simulation = Simulation::of(kind, 1);
+    simulation.edit(|spec| {
         let fields = fields.as_object().unwrap().clone();
         spec.as_object_mut().unwrap().extend(fields);
     });
-    world.settle();
-    world.load(2);
-    world.observed.webhooks.remove(0)
+    simulation.settle();
+    simulation.load(2);
+    simulation.observed.webhooks.remove(0)
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn the_generation_is_read_from_path_or_url() {
 #[test]
 fn whose_it_is_is_told_by_uid_then_by_name() {
     let mine = made(PolicyKind::ClusterAdmissionPolicy, json!({}));
-    let policy = World::new(1).observed.policy;
+    let policy = Simulation::new(1).observed.policy;
     assert_eq!(mine.owner(&policy), Owner::This);
     let mut other = mine.clone();
     other

@@ -39,12 +39,12 @@ struct Server {
 }
 
 #[derive(Debug, Clone)]
-struct World {
+struct FakeCluster {
     server: Arc<Mutex<Server>>,
     clock: Clock,
 }
 
-impl World {
+impl FakeCluster {
     fn new() -> Self {
         let server = Server {
             mood: Mood::Honest,
@@ -189,11 +189,11 @@ impl Candidate {
 
 #[tokio::test]
 async fn one_leads_and_the_other_follows() {
-    let world = World::new();
-    let first = world.candidate("first");
+    let cluster = FakeCluster::new();
+    let first = cluster.candidate("first");
     settle().await;
     assert!(first.leads());
-    let mut second = world.candidate("second");
+    let mut second = cluster.candidate("second");
     settle().await;
     assert_eq!(
         *second.leadership.borrow_and_update(),
@@ -201,125 +201,125 @@ async fn one_leads_and_the_other_follows() {
             leader: Some("first".to_owned())
         }
     );
-    world.pass(120, &[&first, &second]).await;
+    cluster.pass(120, &[&first, &second]).await;
     assert!(first.leads());
     assert!(
         !second.leadership.has_changed().unwrap(),
         "renewals wake nobody"
     );
-    assert_eq!(world.spec()["holderIdentity"], "first");
-    assert_eq!(world.spec()["leaseTransitions"], 0);
-    assert_eq!(world.spec()["acquireTime"], "1970-01-01T00:00:00.000000Z");
+    assert_eq!(cluster.spec()["holderIdentity"], "first");
+    assert_eq!(cluster.spec()["leaseTransitions"], 0);
+    assert_eq!(cluster.spec()["acquireTime"], "1970-01-01T00:00:00.000000Z");
 }
 
 #[tokio::test]
 async fn a_clean_end_hands_over_at_once() {
-    let world = World::new();
-    let first = world.candidate("first");
+    let cluster = FakeCluster::new();
+    let first = cluster.candidate("first");
     settle().await;
-    let second = world.candidate("second");
-    world.pass(10, &[&first, &second]).await;
+    let second = cluster.candidate("second");
+    cluster.pass(10, &[&first, &second]).await;
     first.shutdown.trigger();
     first.task.await.unwrap();
-    assert_eq!(world.spec()["holderIdentity"], "");
-    world.pass(5, &[&second]).await;
+    assert_eq!(cluster.spec()["holderIdentity"], "");
+    cluster.pass(5, &[&second]).await;
     assert!(second.leads());
-    assert_eq!(world.spec()["leaseTransitions"], 1);
+    assert_eq!(cluster.spec()["leaseTransitions"], 1);
 }
 
 #[tokio::test]
 async fn a_leader_steps_down_when_the_server_is_away_and_comes_back_with_it() {
     for mood in [Mood::Hanging, Mood::Broken, Mood::Refusing, Mood::Mute] {
-        let world = World::new();
-        let candidate = world.candidate("me");
+        let cluster = FakeCluster::new();
+        let candidate = cluster.candidate("me");
         settle().await;
-        world.pass(4, &[&candidate]).await;
-        world.mood(mood);
+        cluster.pass(4, &[&candidate]).await;
+        cluster.mood(mood);
         // The last renewal was asked for at most two seconds ago.
-        world.pass(7, &[&candidate]).await;
+        cluster.pass(7, &[&candidate]).await;
         assert!(candidate.leads(), "{mood:?}");
-        world.pass(3, &[&candidate]).await;
+        cluster.pass(3, &[&candidate]).await;
         assert!(!candidate.leads(), "{mood:?}");
-        world.pass(60, &[&candidate]).await;
+        cluster.pass(60, &[&candidate]).await;
         assert!(!candidate.leads(), "{mood:?}");
-        world.mood(Mood::Honest);
-        world.pass(10, &[&candidate]).await;
+        cluster.mood(Mood::Honest);
+        cluster.pass(10, &[&candidate]).await;
         assert!(candidate.leads(), "{mood:?}");
     }
 }
 
 #[tokio::test]
 async fn a_follower_with_a_stale_view_does_not_take_over() {
-    let world = World::new();
-    let first = world.candidate("first");
+    let cluster = FakeCluster::new();
+    let first = cluster.candidate("first");
     settle().await;
-    let second = world.candidate("second");
+    let second = cluster.candidate("second");
     settle().await;
-    world.mood(Mood::Stale);
-    world.pass(120, &[&first, &second]).await;
+    cluster.mood(Mood::Stale);
+    cluster.pass(120, &[&first, &second]).await;
     assert!(first.leads(), "its writes go through");
-    assert_eq!(world.spec()["holderIdentity"], "first");
+    assert_eq!(cluster.spec()["holderIdentity"], "first");
 }
 
 #[tokio::test]
 async fn a_server_that_hangs_for_all_lets_nobody_lead() {
-    let world = World::new();
-    let first = world.candidate("first");
+    let cluster = FakeCluster::new();
+    let first = cluster.candidate("first");
     settle().await;
-    let second = world.candidate("second");
+    let second = cluster.candidate("second");
     settle().await;
-    world.mood(Mood::Hanging);
-    world.pass(60, &[&first, &second]).await;
+    cluster.mood(Mood::Hanging);
+    cluster.pass(60, &[&first, &second]).await;
     assert!(!first.leads() && !second.leads());
-    world.mood(Mood::Honest);
-    world.pass(30, &[&first, &second]).await;
+    cluster.mood(Mood::Honest);
+    cluster.pass(30, &[&first, &second]).await;
     assert!(first.leads() || second.leads());
 }
 
 #[tokio::test]
 async fn a_crashed_leader_is_succeeded_after_the_lease_duration() {
-    let world = World::new();
-    let first = world.candidate("first");
+    let cluster = FakeCluster::new();
+    let first = cluster.candidate("first");
     settle().await;
-    let second = world.candidate("second");
+    let second = cluster.candidate("second");
     settle().await;
     first.task.abort();
     drop(first);
-    world.pass(14, &[&second]).await;
+    cluster.pass(14, &[&second]).await;
     assert!(!second.leads());
-    world.pass(6, &[&second]).await;
+    cluster.pass(6, &[&second]).await;
     assert!(second.leads());
 }
 
 #[tokio::test]
 async fn a_release_that_hangs_is_given_up() {
-    let world = World::new();
-    let candidate = world.candidate("me");
+    let cluster = FakeCluster::new();
+    let candidate = cluster.candidate("me");
     settle().await;
-    world.mood(Mood::Hanging);
+    cluster.mood(Mood::Hanging);
     candidate.shutdown.trigger();
     settle().await;
     assert!(!candidate.leads());
-    world.pass(10, &[&candidate]).await;
+    cluster.pass(10, &[&candidate]).await;
     candidate.task.await.unwrap();
 }
 
 #[tokio::test]
 async fn what_others_wrote_on_the_lease_is_kept() {
-    let world = World::new();
-    let candidate = world.candidate("me");
+    let cluster = FakeCluster::new();
+    let candidate = cluster.candidate("me");
     settle().await;
     {
-        let mut server = world.server.lock().unwrap();
+        let mut server = cluster.server.lock().unwrap();
         server.version += 1;
         let version = server.version.to_string();
         let lease = server.lease.as_mut().unwrap();
         lease["metadata"]["labels"] = json!({ "team": "a" });
         lease["metadata"]["resourceVersion"] = json!(version);
     }
-    world.pass(10, &[&candidate]).await;
+    cluster.pass(10, &[&candidate]).await;
     assert!(candidate.leads());
-    let lease = world.server.lock().unwrap().lease.clone().unwrap();
+    let lease = cluster.server.lock().unwrap().lease.clone().unwrap();
     assert_eq!(lease["metadata"]["labels"]["team"], "a");
     assert_eq!(lease["spec"]["renewTime"], "1970-01-01T00:00:10.000000Z");
 }

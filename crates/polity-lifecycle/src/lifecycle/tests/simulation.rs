@@ -1,4 +1,4 @@
-//! A world for one policy: it stores what a plan writes as an API server would, and plays leader, replicas and pods.
+//! A simulation for one policy: it stores what a plan writes as an API server would, and plays leader, replicas and pods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::names::UniqueNames;
 pub(in crate::lifecycle) const SERVER: &str = "default";
 
 #[derive(Debug, Clone)]
-pub(in crate::lifecycle) struct World {
+pub(in crate::lifecycle) struct Simulation {
     pub(in crate::lifecycle) observed: Observed,
     pub(in crate::lifecycle) now: Timestamp,
     /// Whether the policy is still there.
@@ -35,7 +35,7 @@ pub(in crate::lifecycle) struct World {
     version: u64,
 }
 
-impl World {
+impl Simulation {
     /// A policy that was just created, and a policy server with this many ready replicas.
     pub(in crate::lifecycle) fn new(n_replicas: i32) -> Self {
         Self::of(PolicyKind::ClusterAdmissionPolicy, n_replicas)
@@ -43,7 +43,7 @@ impl World {
 
     pub(in crate::lifecycle) fn of(kind: PolicyKind, n_replicas: i32) -> Self {
         let now: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
-        let mut world = Self {
+        let mut simulation = Self {
             observed: Observed {
                 policy: Policy::read(kind, object(kind, now)).unwrap(),
                 revisions: Vec::new(),
@@ -66,20 +66,20 @@ impl World {
             writes: Vec::new(),
             version: 1,
         };
-        world.add_server(n_replicas);
-        world
+        simulation.add_server(n_replicas);
+        simulation
     }
 
     /// One that is enforced in its first generation.
     pub(in crate::lifecycle) fn active(n_replicas: i32) -> Self {
-        let mut world = Self::new(n_replicas);
-        world.settle();
-        world.load(1);
-        assert_eq!(world.line(), "Active S=1 | 1 on serving");
-        world.events.clear();
-        world.notes.clear();
-        world.writes.clear();
-        world
+        let mut simulation = Self::new(n_replicas);
+        simulation.settle();
+        simulation.load(1);
+        assert_eq!(simulation.line(), "Active S=1 | 1 on serving");
+        simulation.events.clear();
+        simulation.notes.clear();
+        simulation.writes.clear();
+        simulation
     }
 
     // --- What the controller does.

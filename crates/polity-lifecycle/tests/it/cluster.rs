@@ -30,28 +30,28 @@ pub(crate) const N_REPLICAS: i32 = 2;
 /// More than any test asks for.
 const MOST_REPLICAS: i32 = 4;
 
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     pub(crate) server: TestServer,
     /// What is really there.
     pub(crate) client: Client,
 }
 
-impl World {
+impl TestCluster {
     /// A cluster with a policy server `default` that has two ready replicas.
     pub(crate) async fn start() -> Self {
-        let world = Self::bare().await;
-        world.add_server(json!({})).await;
-        world.add_workload().await;
-        world.follow().await;
-        world
+        let cluster = Self::bare().await;
+        cluster.add_server(json!({})).await;
+        cluster.add_workload().await;
+        cluster.follow().await;
+        cluster
     }
 
     /// A cluster with our kinds, and a namespace for what belongs to them.
     pub(crate) async fn bare() -> Self {
         let server = TestServer::start().await;
         let client = server.client().await;
-        let world = Self { server, client };
-        let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+        let cluster = Self { server, client };
+        let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
         for definition in polity_api::crd::crds() {
             definitions
                 .create(&PostParams::default(), &definition)
@@ -59,15 +59,19 @@ impl World {
                 .unwrap();
         }
         eventually("our kinds are served", || async {
-            let policies = world.policies().list(&ListParams::default()).await.ok()?;
-            let revisions = world.revisions().list(&ListParams::default()).await.ok()?;
+            let policies = cluster.policies().list(&ListParams::default()).await.ok()?;
+            let revisions = cluster
+                .revisions()
+                .list(&ListParams::default())
+                .await
+                .ok()?;
             Some((policies, revisions))
         })
         .await;
-        world
+        cluster
             .create::<Namespace>(None, json!({"metadata": {"name": NAMESPACE}}))
             .await;
-        world
+        cluster
     }
 
     /// The policy server `default`.

@@ -1,0 +1,4 @@
+//! Controllers made with the kit, against an API server in this process.
+
+mod copies;
+mod watches;
