@@ -79,8 +79,15 @@ pub enum OwnKind {
 }
 
 impl OwnKind {
+    /// All kinds, in the order that the webhook configurations of existing installations have.
     fn all() -> impl Iterator<Item = Self> {
-        let policies = PolicyKind::ALL.into_iter().map(Self::Policy);
+        let policies = [
+            PolicyKind::AdmissionPolicy,
+            PolicyKind::ClusterAdmissionPolicy,
+            PolicyKind::AdmissionPolicyGroup,
+            PolicyKind::ClusterAdmissionPolicyGroup,
+        ];
+        let policies = policies.into_iter().map(Self::Policy);
         policies.chain([Self::Server, Self::Revision])
     }
 

@@ -31,8 +31,8 @@ fn documents_and_lists_in_any_number() {
         read,
         [
             "PolicyServer s in p.yaml, document 1",
-            "AdmissionPolicy team/p in p.yaml, document 2",
             "ClusterAdmissionPolicy a in p.yaml, document 3, item 1",
+            "AdmissionPolicy team/p in p.yaml, document 2",
             "ClusterAdmissionPolicyGroup g in p.yaml, document 4, item 1",
             "ClusterAdmissionPolicyGroup h in p.yaml, document 4, item 2",
         ]
