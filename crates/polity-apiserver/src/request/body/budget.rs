@@ -30,7 +30,7 @@ impl Default for BodyBudget {
 }
 
 impl BodyBudget {
-    /// A budget for the first [`LARGE_BYTES`] of all bodies, and one for the rest of them.
+    /// A budget for the first `LARGE_BYTES` of all bodies, and one for the rest of them.
     pub fn new(start_bytes: usize, rest_bytes: usize) -> Self {
         Self {
             start: Arc::new(Semaphore::new(start_bytes)),
