@@ -7,6 +7,7 @@ mod names;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::discovery::Scope;
 use polity_attach::{GATEWAY_GROUP, Graph, ROUTES, put_in_namespace};
 use polity_runtime::client::describe;
 use serde_json::Value;
@@ -54,6 +55,8 @@ pub struct Wanted<'a> {
     object: Option<&'a str>,
     /// Whether to read the objects that workloads own.
     owned: bool,
+    /// The namespace to read where the whole cluster may not be read.
+    namespace: Option<&'a str>,
 }
 
 impl<'a> Wanted<'a> {
@@ -61,7 +64,16 @@ impl<'a> Wanted<'a> {
     pub fn object(text: &'a str) -> Self {
         Self {
             object: Some(text),
-            owned: false,
+            ..Self::default()
+        }
+    }
+
+    /// Of kinds that this user may not list in the whole cluster, the objects of this namespace.
+    #[must_use]
+    pub fn or_namespace(self, namespace: &'a str) -> Self {
+        Self {
+            namespace: Some(namespace),
+            ..self
         }
     }
 
@@ -82,6 +94,7 @@ pub async fn from_cluster(
 ) -> Result<Loaded, AttachmentReadError> {
     let mut reader = Reader {
         client,
+        namespace: wanted.namespace.map(str::to_owned),
         loaded: Loaded::default(),
         groups: BTreeMap::new(),
         seen: BTreeSet::new(),
@@ -131,6 +144,7 @@ pub async fn from_cluster(
 
 struct Reader {
     client: kube::Client,
+    namespace: Option<String>,
     loaded: Loaded,
     groups: BTreeMap<String, Option<kube::discovery::ApiGroup>>,
     seen: BTreeSet<(String, String)>,
@@ -142,23 +156,47 @@ impl Reader {
         if !self.seen.insert((group.to_owned(), kind.to_owned())) {
             return Ok(());
         }
-        let Some(resource) = self.resource(group, kind).await? else {
+        let Some((resource, scope)) = self.resource(group, kind).await? else {
             return Ok(());
         };
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let everywhere = Api::all_with(self.client.clone(), &resource);
+        let error = match self.pages(&everywhere, &resource).await? {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        let is_forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
+        let mut what = format!("{kind} of group {group:?} cannot be listed");
+        if let Some(namespace) = self.namespace.clone()
+            && is_forbidden
+            && scope == Scope::Namespaced
+        {
+            let api = Api::namespaced_with(self.client.clone(), &namespace, &resource);
+            if self.pages(&api, &resource).await?.is_ok() {
+                what = format!(
+                    "{kind} of group {group:?} can be listed in namespace {namespace} only"
+                );
+            }
+        }
+        self.loaded.missing.push(Missing {
+            family: Family::of_kind(group, kind).unwrap_or(Family::Attachment),
+            what,
+            why: describe(&error).message,
+        });
+        Ok(())
+    }
+
+    /// Reads a list page by page. The inner error is one of the API server.
+    async fn pages(
+        &mut self,
+        api: &Api<DynamicObject>,
+        resource: &ApiResource,
+    ) -> Result<Result<(), kube::Error>, AttachmentReadError> {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = match api.list(&params).await {
                 Ok(page) => page,
-                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-                Err(error) => {
-                    self.loaded.missing.push(Missing {
-                        family: Family::of_kind(group, kind).unwrap_or(Family::Attachment),
-                        what: format!("{kind} of group {group:?} cannot be listed"),
-                        why: describe(&error).message,
-                    });
-                    return Ok(());
-                }
+                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
             };
             for object in page.items {
                 let mut value =
@@ -169,7 +207,7 @@ impl Reader {
             }
             match page.metadata.continue_ {
                 Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                _ => return Ok(()),
+                _ => return Ok(Ok(())),
             }
         }
     }
@@ -231,7 +269,7 @@ impl Reader {
         &mut self,
         group: &str,
         kind: &str,
-    ) -> Result<Option<ApiResource>, AttachmentReadError> {
+    ) -> Result<Option<(ApiResource, Scope)>, AttachmentReadError> {
         self.discover(group).await?;
         let group = self.groups.get(group).and_then(Option::as_ref);
         // Not all kinds of a group are served at its preferred version.
@@ -240,8 +278,8 @@ impl Reader {
             .unwrap_or_default();
         Ok(found
             .into_iter()
-            .map(|(resource, _)| resource)
-            .find(|resource| resource.kind == kind))
+            .map(|(resource, capabilities)| (resource, capabilities.scope))
+            .find(|(resource, _)| resource.kind == kind))
     }
 }
 

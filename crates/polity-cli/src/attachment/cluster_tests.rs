@@ -252,3 +252,38 @@ async fn what_may_not_be_read_is_said_and_the_rest_is_shown() {
     assert!(!loaded.missing.is_empty());
     setup.server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_of_one_namespace_sees_the_objects_of_that_namespace() {
+    let setup = Setup::start().await;
+    let subject = json!({"kind": "User", "name": "owner", "apiGroup": "rbac.authorization.k8s.io"});
+    let role =
+        json!({"kind": "ClusterRole", "name": "edit", "apiGroup": "rbac.authorization.k8s.io"});
+    let config_map = |namespace: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": namespace}});
+    setup
+        .create(&[
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bakery"}}),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                   "metadata": {"name": "owner", "namespace": "bakery"}, "subjects": [subject], "roleRef": role}),
+            config_map("bakery"),
+            config_map("default"),
+        ])
+        .await;
+    let source = setup.flags(&["--as", "owner", "-n", "bakery"]);
+    let wanted = Wanted::object("configmap/settings");
+    let loaded = source.load(wanted).await.unwrap();
+    let namespaces: Vec<&Value> = loaded
+        .objects
+        .iter()
+        .filter(|object| object["metadata"]["name"] == "settings")
+        .map(|object| &object["metadata"]["namespace"])
+        .collect();
+    assert_eq!(namespaces, ["bakery"]);
+    let missing: Vec<String> = loaded.missing.iter().map(ToString::to_string).collect();
+    let only = "ConfigMap of group \"\" can be listed in namespace bakery only: ";
+    assert!(
+        missing.iter().any(|one| one.starts_with(only)),
+        "{missing:?}"
+    );
+    setup.server.stop().await;
+}

@@ -33,7 +33,7 @@ impl SourceArgs {
             }
         } else {
             let client = crate::connect(&self.client).await?;
-            from_cluster(client, wanted).await?
+            from_cluster(client, wanted.or_namespace(&self.namespace)).await?
         };
         print_missing(&loaded.missing);
         Ok(loaded)
