@@ -226,12 +226,12 @@ async fn ask(client: &Client) -> anyhow::Result<()> {
 fn table(status: &Status, crashed: bool, paint: Paint) -> String {
     if let (false, Some(data_dir)) = (status.running, &status.data_dir) {
         let what = if crashed {
-            paint.warn("stopped unexpectedly")
+            paint.warn("has stopped unexpectedly")
         } else {
-            "not running".into()
+            "is not running".into()
         };
         return format!(
-            "polity is {what} in {}\nstart it with: polity up",
+            "polity {what} in {}\nstart it with: polity up",
             data_dir.display()
         );
     }

@@ -9,6 +9,9 @@ use crate::health::Finding;
 use crate::policy::lifecycle::Policy;
 
 const CHECK: &str = "policy server";
+/// The policy server of a policy cannot be changed, so the server must exist again.
+const APPLY_AGAIN: &str =
+    "apply the PolicyServer again; `polity up` creates `default` when it starts";
 /// How many policies are named.
 const NAMED: usize = 3;
 
@@ -82,7 +85,7 @@ fn presence(observed: &ObservedCluster, server: &ObservedServer) -> Option<Findi
     }
     let message = format!("{state}; not enforced: {}", in_protect_mode(&policies));
     let fix = if server.is_being_deleted {
-        "create it again, or set spec.policyServer of these policies to another one".to_owned()
+        APPLY_AGAIN.to_owned()
     } else {
         format!("kubectl scale policyserver {} --replicas 1", server.name)
     };
@@ -230,7 +233,7 @@ fn absent(observed: &ObservedCluster) -> Vec<Finding> {
         };
         finding
             .about(format!("PolicyServer {server}"))
-            .fix("create it, or set spec.policyServer of these policies to another one")
+            .fix(APPLY_AGAIN)
     });
     findings.collect()
 }

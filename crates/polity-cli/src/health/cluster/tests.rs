@@ -135,7 +135,7 @@ fn replicas_that_are_not_ready_are_a_problem_once_they_had_time_to_start() {
 fn a_server_that_is_gone_or_going_while_policies_need_it_is_a_problem() {
     insta::assert_snapshot!(found(|observed| observed.servers[0].is_being_deleted = true), @r"
     ✗   policy server   PolicyServer default: is being deleted; not enforced: 1 policy in protect mode (ClusterAdmissionPolicy a)
-                        → create it again, or set spec.policyServer of these policies to another one
+                        → apply the PolicyServer again; `polity up` creates `default` when it starts
     ");
     insta::assert_snapshot!(found(|observed| {
         observed.servers.clear();
@@ -144,14 +144,14 @@ fn a_server_that_is_gone_or_going_while_policies_need_it_is_a_problem() {
         observed.webhooks.push(webhook("b"));
     }), @r"
     ✗   policy server   PolicyServer default: does not exist; not enforced: 1 policy in protect mode (ClusterAdmissionPolicy a)
-                        → create it, or set spec.policyServer of these policies to another one
+                        → apply the PolicyServer again; `polity up` creates `default` when it starts
     ");
     insta::assert_snapshot!(found(|observed| {
         observed.servers.clear();
         observed.policies = vec![policy("a", |object| object["spec"]["mode"] = json!("monitor"))];
     }), @r"
     –   policy server   PolicyServer default: does not exist, and 1 policy names it
-                        → create it, or set spec.policyServer of these policies to another one
+                        → apply the PolicyServer again; `polity up` creates `default` when it starts
     ");
     insta::assert_snapshot!(found(|observed| {
         observed.servers[0].desired = 0;
