@@ -36,6 +36,16 @@ pub fn binary() -> PathBuf {
     binary
 }
 
+/// A port of this machine that was free a moment ago.
+///
+/// # Panics
+/// When no port is free.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address.expect("there is a free port").port()
+}
+
 /// A folder that goes with the test.
 pub fn folder() -> TempDir {
     tempfile::Builder::new()

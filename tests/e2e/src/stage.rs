@@ -10,7 +10,6 @@ mod replicas;
 mod server;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -90,7 +89,7 @@ impl Stage {
         let controller_kubeconfig = access::kubeconfig_of(&ours, CONTROLLER_ACCOUNT, &folder);
         let local = runtime();
         let client = local.block_on(access::connect(&kubeconfig));
-        let webhook_port = free_port();
+        let webhook_port = polity::free_port();
         let stage = Self {
             controller: Mutex::new(None),
             controller_kubeconfig,
@@ -316,13 +315,6 @@ fn runtime() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     let builder = builder.worker_threads(2).enable_all();
     builder.build().expect("there is room for threads")
-}
-
-/// A port that nobody has.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.expect("there is a free port").port()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use peers::{Cluster, Tool};
 
-use super::free_port;
 use crate::polity::{self, Polity};
 
 /// An API server that keeps its place and its data.
@@ -28,7 +27,7 @@ impl Server {
     pub(super) fn embedded(folder: &Path) -> Self {
         let mut server = Self::Embedded {
             data_dir: folder.join("data"),
-            listen: format!("127.0.0.1:{}", free_port()),
+            listen: format!("127.0.0.1:{}", polity::free_port()),
             running: None,
         };
         server.start();

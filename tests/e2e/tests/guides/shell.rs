@@ -212,7 +212,7 @@ fn network() -> String {
 
 /// The environment of a new login, as far as pages are concerned.
 fn environment(folder: &Path) -> Vec<(&'static str, OsString)> {
-    let port = free_port();
+    let port = polity::free_port();
     let mut path = folder.join("bin").into_os_string();
     path.push(":");
     path.push(variables::path());
@@ -225,11 +225,4 @@ fn environment(folder: &Path) -> Vec<(&'static str, OsString)> {
     ];
     environment.extend(variables::of_cargo());
     environment
-}
-
-/// A port that nobody has, so that pages run beside each other.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.expect("there is a free port").port()
 }

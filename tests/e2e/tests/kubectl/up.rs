@@ -374,7 +374,9 @@ fn commands_find_the_running_instance_and_name_a_server_that_is_gone() {
     assert_eq!(output.status.code(), Some(2));
     assert!(said(output).contains("hint: pass --kubeconfig FILE"));
 
-    let up = polity::run(home, ["up", "-d"]);
+    // A port of its own: on the usual one another instance may start after this one has ended.
+    let listen = format!("127.0.0.1:{}", polity::free_port());
+    let up = polity::run(home, ["up", "-d", "--listen", &listen]);
     assert!(up.status.success(), "{up:?}");
     let output = polity::run(home, ["policy", "status", "none"]);
     let words = said(output);

@@ -157,7 +157,7 @@ async fn a_daemon_is_left_running_with_its_pid_in_a_file() {
     let mut command = home.command(&["--daemon"]);
     command.arg("--daemon-pid-file").arg(&pid);
     command.arg("--daemon-stderr-file").arg(&log);
-    let readiness = free_port();
+    let readiness = polity::free_port();
     command.args(["--readiness-probe-port", &readiness.to_string()]);
     let (code, said) = output(&mut command);
     assert_eq!(code, 0, "{said}");
@@ -173,10 +173,4 @@ async fn a_daemon_is_left_running_with_its_pid_in_a_file() {
             .contains("\"stopped\"")
             .then_some(())
     });
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
