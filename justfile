@@ -1,4 +1,4 @@
-# A menu of `cargo xtask`, which holds the logic.
+# Shortcuts for `cargo xtask`, which contains the logic.
 
 _default:
     @just --list --unsorted
@@ -15,11 +15,11 @@ test *args:
 ci *args:
     cargo xtask ci {{args}}
 
-# Compare the responses of a real API server with ours
+# Compare the responses of the embedded API server with those of a real one
 differential *args:
     cargo xtask differential {{args}}
 
-# Check what the compiler does not
+# Check repository rules beyond the compiler
 tidy:
     cargo xtask tidy
 
@@ -35,11 +35,11 @@ features:
 kube *args:
     cargo xtask kube {{args}}
 
-# Measure the store, policy servers or builds
+# Run benchmarks
 bench *args:
     cargo xtask bench {{args}}
 
-# Kill processes that write, again and again
+# Kill writing processes repeatedly and verify that no data is lost
 chaos *args:
     cargo xtask chaos {{args}}
 

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: the steps that must pass, in the order in which they fail fastest.
+//! `cargo xtask ci`: the checks that a change must pass. Fast checks run first.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ pub(crate) struct Args {
     from: Option<String>,
 }
 
-/// One step with its name and what it does.
+/// One check with its name.
 struct Step {
     name: &'static str,
     work: Box<dyn FnOnce() -> Result<()>>,
 }
 
-/// What became of a step.
+/// The result of a check.
 enum Outcome {
     Passed(Duration),
     Failed(Duration),
@@ -32,7 +32,7 @@ impl Args {
         if let Some(from) = self.from {
             let Some(first) = steps.iter().position(|step| step.name == from) else {
                 let names: Vec<_> = steps.iter().map(|step| step.name).collect();
-                bail!("no step {from}; there are {}", names.join(", "));
+                bail!("no step {from}; the steps are {}", names.join(", "));
             };
             steps.drain(..first);
         }
@@ -79,7 +79,7 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<()> + 'static) -> Step
     }
 }
 
-/// Runs the steps up to the first that fails.
+/// Runs the checks in order and stops at the first failure.
 fn run_all(steps: Vec<Step>) -> (Vec<(&'static str, Outcome)>, Option<anyhow::Error>) {
     let mut outcomes = Vec::new();
     let mut failure = None;

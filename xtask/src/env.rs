@@ -1,4 +1,5 @@
-//! `cargo xtask env`: puts what was built on the search path of a shell, under all names that it answers to.
+//! `cargo xtask env`: prints the variables that put the built binary, under all of its names, on the search path of a
+//! shell.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::shell;
 
 /// The names under which `polity` is called: its own, that of the kubectl plugin, and those of the Kubewarden programs
-/// that it stands in for.
+/// that it replaces.
 const NAMES: [&str; 4] = ["polity", "kubectl-polity", "kwctl", "policy-server"];
 
 #[derive(clap::Args)]
@@ -31,7 +32,7 @@ impl Args {
     }
 }
 
-/// Makes a link to the program under each of its names.
+/// Creates a link to the binary under each of its names.
 fn link(program: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     for name in NAMES {
@@ -47,7 +48,7 @@ fn link(program: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a shell evaluates.
+/// The text for a shell to evaluate.
 fn exported(folder: &Path) -> String {
     let quoted = folder.display().to_string().replace('\'', r"'\''");
     format!("export PATH='{quoted}':\"$PATH\"")

@@ -1,9 +1,9 @@
-//! `cargo xtask features`: the same features of third-party crates for every selection of packages.
+//! `cargo xtask features`: keeps the features of third-party crates equal for every selection of packages.
 //!
-//! Cargo unifies features over the packages that a command selects. `cargo test -p polity-store` would therefore compile
-//! crates again that `cargo test --workspace` has compiled with more features. `crates/workspace-hack` prevents that: it
-//! asks for the features of the whole workspace, and every member depends on it. This module writes its manifest and
-//! checks that it still does its job.
+//! Cargo unifies features over the packages that a command selects. `cargo test -p polity-store` would therefore
+//! compile crates again that `cargo test --workspace` has compiled with more features. `crates/workspace-hack`
+//! prevents that: it enables the features of the whole workspace, and every member depends on it. This module writes
+//! its manifest and checks that it is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,11 +15,11 @@ use crate::shell;
 
 const HACK: &str = "workspace-hack";
 const MANIFEST: &str = "crates/workspace-hack/Cargo.toml";
-/// The members that do not depend on it: they must compile within seconds after a fresh clone.
+/// The members that do not depend on workspace-hack, because they must compile within seconds after a fresh clone.
 const WITHOUT: [&str; 3] = [HACK, "peers", "xtask"];
-/// The feature for the crates that no light member uses.
+/// The feature with the crates that no light member uses.
 const FULL: &str = "full";
-/// The members that depend on it without that feature, so that testing one of them compiles no HTTP stack.
+/// The members that depend on workspace-hack without that feature, so that testing one of them compiles no HTTP stack.
 const LIGHT: [&str; 5] = [
     "polity-comply",
     "polity-core",
@@ -29,12 +29,12 @@ const LIGHT: [&str; 5] = [
 ];
 
 const EDGES: &str = "normal,build,dev";
-/// Edges to what is compiled for the target and not for the build.
+/// Dependency edges to crates that are compiled for the target, not for the build.
 const TARGET_EDGES: &str = "normal,dev,no-proc-macro";
-/// Edges of a build without tests.
+/// Dependency edges of a build without tests.
 const BUILD_EDGES: &str = "normal,build";
 
-/// Unifying the features of one crate can change those of another.
+/// Several rounds, because unifying the features of one crate can change those of another.
 const ROUNDS: usize = 5;
 
 /// A third-party crate in one version.
@@ -46,11 +46,11 @@ struct Crate {
 
 type Features = BTreeSet<String>;
 
-/// The crates of a build with the sets of features they are compiled with: one, or another one for build scripts and
-/// macros too.
+/// The crates of a build with their feature sets. A crate has two sets if build scripts and macros use it with other
+/// features.
 type Tree = BTreeMap<Crate, BTreeSet<Features>>;
 
-/// What the manifest asks for.
+/// The dependencies and features to write into the manifest.
 #[derive(Debug, Default)]
 struct Wanted {
     /// Features of crates that are compiled for the target, and whether a light member uses the crate.
@@ -72,11 +72,11 @@ pub(crate) struct Args {}
 impl Args {
     #[expect(clippy::unused_self, reason = "every command is called the same way")]
     pub(crate) fn run(self) -> Result<()> {
-        shell::patiently("writing crates/workspace-hack", "up to a minute", write)
+        shell::with_progress("writing crates/workspace-hack", "up to a minute", write)
     }
 }
 
-/// Writes the manifest anew.
+/// Writes the manifest from scratch.
 fn write() -> Result<()> {
     let mut wanted = Wanted::default();
     write_manifest(&wanted)?;
@@ -93,7 +93,7 @@ fn write() -> Result<()> {
             differing.extend(differences(&own, &workspace));
             let built = tree(&["--package", &member], BUILD_EDGES)?;
             differing.extend(differences(&built, &workspace));
-            // In the whole tree, features of the one side hide behind those of the other.
+            // Separate trees, because a complete tree does not show which side a feature belongs to.
             let own_target = tree(&["--package", &member], TARGET_EDGES)?;
             differing.extend(differences(&own_target, &target));
         }
@@ -108,7 +108,7 @@ fn write() -> Result<()> {
                     let is_of_light = of_light.contains(&found);
                     wanted.target.insert(found, (features.clone(), is_of_light));
                 }
-                // It is listed for the target, so it is the other side that differs.
+                // The crate is listed for the target already, so the host side differs.
                 _ => {
                     let all = &workspace[&found];
                     let for_host = all.iter().find(|features| Some(*features) != for_target);
@@ -122,7 +122,7 @@ fn write() -> Result<()> {
     bail!("features still differ after {ROUNDS} rounds")
 }
 
-/// The members that compile crates with other features than the workspace does.
+/// Returns the members that compile crates with other features than the workspace does.
 pub(crate) fn check() -> Result<Vec<Difference>> {
     let workspace = tree(&["--workspace"], EDGES)?;
     let mut found = Vec::new();
@@ -149,7 +149,7 @@ fn members() -> Result<Vec<String>> {
         .collect())
 }
 
-/// The crates of `own` with features that no build of the crate in `workspace` has.
+/// Returns the crates of `own` with a feature set that no build of the crate in `workspace` has.
 fn differences(own: &Tree, workspace: &Tree) -> Vec<Crate> {
     let differs = |found: &Crate, features: &BTreeSet<Features>| {
         let all = workspace.get(found);
@@ -174,7 +174,7 @@ fn tree(selection: &[&str], edges: &str) -> Result<Tree> {
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Reads lines such as `syn v2.0.1|default,full (*)`. Crates of the workspace come with their path and are left out.
+/// Parses lines such as `syn v2.0.1|default,full (*)`. Workspace members, which have a path, are skipped.
 fn parse(text: &str) -> Tree {
     let mut tree = Tree::new();
     for line in text.lines() {
@@ -230,7 +230,7 @@ fn manifest(wanted: &Wanted) -> String {
     text
 }
 
-/// The names of dependencies: those of the crates, with a number where there are two versions of one.
+/// The dependency names: those of the crates, with a number if a crate has two versions.
 fn keys(wanted: &Wanted) -> BTreeMap<&Crate, String> {
     let all: BTreeSet<&Crate> = wanted.target.keys().chain(wanted.host.keys()).collect();
     let key = |found: &Crate| {
@@ -252,7 +252,7 @@ fn line(key: &str, found: &Crate, features: &Features, is_optional: bool) -> Str
     };
     let features: Vec<_> = features.iter().map(|name| format!("\"{name}\"")).collect();
     let optional = if is_optional { ", optional = true" } else { "" };
-    // Build metadata, such as that of `1.0.0+2`, is no part of a requirement.
+    // Build metadata, such as that of `1.0.0+2`, is not part of a version requirement.
     let version = version.split('+').next().unwrap_or_default();
     format!(
         "{key} = {{ {package}version = \"{version}\", default-features = false, features = [{}]{optional} }}\n",

@@ -1,6 +1,7 @@
-//! `cargo xtask gateway-api`: the definitions of Gateway API that `polity up --gateway-api` installs.
+//! `cargo xtask gateway-api`: writes the CRDs of Gateway API that `polity up --gateway-api` installs.
 //!
-//! They come from the Go module of Gateway API, without its descriptions: schemas, rules and annotations stay as they are.
+//! They come from the Go module of Gateway API. Descriptions are removed; schemas, rules and annotations are
+//! unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// Where the module has the definitions of the standard channel.
+/// The folder in the module with the CRDs of the standard channel.
 const STANDARD: &str = "config/crd/standard";
 const FOLDER: &str = "config/gateway-api";
 const GROUP_PREFIX: &str = "gateway.networking.k8s.io_";
@@ -23,7 +24,7 @@ pub(crate) struct Args {}
 impl Args {
     #[expect(clippy::unused_self, reason = "commands are alike")]
     pub(crate) fn run(self) -> Result<()> {
-        let Some(module) = modules::module_or_leave_out(GATEWAY_API) else {
+        let Some(module) = modules::module_or_skip(GATEWAY_API) else {
             bail!("{GATEWAY_API} is not available");
         };
         let folder = shell::root().join(FOLDER);
@@ -54,7 +55,7 @@ fn files(module: &Path) -> Result<BTreeMap<String, String>> {
         };
         let text = fs::read_to_string(&path)?;
         let what = || format!("reading {}", path.display());
-        // Besides the definitions there is a policy against older versions.
+        // The folder also contains an admission policy, which is skipped.
         if !text
             .lines()
             .any(|line| line == "kind: CustomResourceDefinition")
@@ -75,7 +76,7 @@ fn files(module: &Path) -> Result<BTreeMap<String, String>> {
             {
                 remove(column, "description");
             }
-            // An empty entry is not the same as none.
+            // Remove the key: a null entry differs from a missing one.
             if version["additionalPrinterColumns"].is_null() {
                 remove(version, "additionalPrinterColumns");
             }
@@ -90,7 +91,7 @@ fn files(module: &Path) -> Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-/// Removes the descriptions of a schema. A property may be called `description`, and stays.
+/// Removes the descriptions of a schema. A property that is called `description` stays.
 fn strip_schema(schema: &mut Value) {
     remove(schema, "description");
     for key in ["properties", "patternProperties", "definitions"] {
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_files_in_the_tree_are_those_of_the_module() {
-        let Some(module) = modules::module_or_leave_out(GATEWAY_API) else {
+        let Some(module) = modules::module_or_skip(GATEWAY_API) else {
             return;
         };
         let folder = shell::root().join(FOLDER);

@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: what is written from code.
+//! `cargo xtask generate`: writes the files that are generated from code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,21 +11,21 @@ use crate::shell;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; fail if something is stale
+    /// Write nothing; fail if a file is stale
     #[arg(long)]
     pub(crate) check: bool,
 }
 
-/// The hidden command of the binary that prints its whole help as Markdown.
+/// The hidden command of the binary that prints its complete help as Markdown.
 const HELP_COMMAND: &str = "markdown-help";
 const HELP_PAGE: &str = "docs/reference/commands.md";
-/// What an installation is made of, besides the definitions.
+/// The install manifests other than the CRDs.
 const INSTALL_FOLDER: &str = "config/install";
 
 impl Args {
     pub(crate) fn run(self) -> Result<()> {
         let before = snapshot()?;
-        shell::patiently(
+        shell::with_progress(
             "writing config/crd",
             "a minute when the types must be compiled",
             write_definitions,
@@ -88,7 +88,7 @@ fn restore(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
     Ok(())
 }
 
-/// By an example of polity-api, so that xtask itself need not compile the Kubernetes types.
+/// Runs an example of polity-api, so that xtask itself does not compile the Kubernetes types.
 fn write_definitions() -> Result<()> {
     let example = build(&["--example", "write-crds"], "debug/examples/write-crds")?;
     shell::run(
@@ -101,11 +101,11 @@ fn write_definitions() -> Result<()> {
 fn write_help_page() -> Result<()> {
     let source = shell::root().join("crates/polity/src");
     if !mentions(&source, HELP_COMMAND)? {
-        eprintln!("left out {HELP_PAGE}: the binary has no command {HELP_COMMAND}");
+        eprintln!("skipped {HELP_PAGE}: the binary has no command {HELP_COMMAND}");
         return Ok(());
     }
     let how_long = "a minute when polity must be compiled";
-    let page = shell::patiently("writing docs/reference", how_long, || {
+    let page = shell::with_progress("writing docs/reference", how_long, || {
         let polity = build(&["--bin", "polity"], "debug/polity")?;
         let output = Command::new(polity)
             .arg(HELP_COMMAND)
@@ -124,7 +124,7 @@ fn write_help_page() -> Result<()> {
     fs::write(path, page).context("writing the page")
 }
 
-/// By the binary itself, which prints and applies the same manifests.
+/// Runs the binary, which prints the same manifests that it applies.
 fn write_manifests() -> Result<()> {
     let polity = build(&["--bin", "polity"], "debug/polity")?;
     shell::run(
@@ -134,13 +134,13 @@ fn write_manifests() -> Result<()> {
     )
 }
 
-/// Builds with the features of the whole workspace, as the tests do, so that nothing is compiled twice.
+/// Builds with the features of the whole workspace, as the tests do, so that no crate is compiled twice.
 fn build(target: &[&str], program: &str) -> Result<PathBuf> {
     shell::run(shell::cargo(["build", "--quiet", "--workspace"]).args(target))?;
     Ok(shell::target_folder()?.join(program))
 }
 
-/// Whether some Rust file of `folder` contains `word`.
+/// Whether any Rust file in `folder` contains `word`.
 fn mentions(folder: &Path, word: &str) -> Result<bool> {
     for path in crate::tidy::files(folder, "rs")? {
         if fs::read_to_string(path)?.contains(word) {

@@ -19,17 +19,17 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Build etcd, kube-apiserver, kube-controller-manager and kubectl, once
+    /// Build etcd, kube-apiserver, kube-controller-manager and kubectl (only once)
     Build,
-    /// Build kubectl of another release, as v1.29.6
+    /// Build kubectl of another release, such as v1.29.6
     Kubectl { version: String },
-    /// Build the informer of client-go that tests watch with
+    /// Build the client-go informer that tests use
     Informer,
-    /// Start them on loopback, with their own certificates and RBAC
+    /// Start the cluster on loopback, with its own certificates and RBAC
     Up,
-    /// Stop them and remove their data
+    /// Stop the cluster and remove its data
     Down,
-    /// Print the lines that point a shell at them
+    /// Print the shell variables to use the cluster
     Env,
 }
 
@@ -49,13 +49,13 @@ impl Args {
     }
 }
 
-/// What the tests compare with, as far as this machine can build it.
+/// Builds the tools that tests compare with, as far as this machine can build them.
 pub(crate) fn build_what_tests_need() -> Result<()> {
     if let Err(error) = build::find_go() {
         if tools::in_ci() {
             bail!(error);
         }
-        eprintln!("left out: {error:#}");
+        eprintln!("skipped: {error:#}");
         return Ok(());
     }
     build::kubernetes(KUBERNETES)?;
@@ -63,7 +63,7 @@ pub(crate) fn build_what_tests_need() -> Result<()> {
     build::informer()
 }
 
-/// By a program of its own: it makes certificates, and xtask should not have to compile cryptography.
+/// Runs the `peers` binary, so that xtask does not compile cryptography for certificates.
 fn peers(command: &str) -> Result<()> {
     let build = [
         "build",

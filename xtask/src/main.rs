@@ -1,7 +1,7 @@
-//! Repository chores: build, test, tidy, generate, and the real Kubernetes peers.
+//! Repository tasks: build, test, tidy, generate, and the real Kubernetes.
 //!
-//! Everything that CI or a contributor runs is a command here; the `justfile` is a menu of it. Messages go to standard
-//! error, with the time that each step took.
+//! Everything that CI or a contributor runs is a command here, and the `justfile` lists them. Messages go to standard
+//! error, with the duration of each step.
 
 mod ci;
 mod env;
@@ -31,13 +31,13 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Build Polity and run `polity up` with the given arguments
-    // `--help` too is for polity; `cargo xtask help up` is ours.
+    // Without clap's `--help`, so that it is passed to polity; `cargo xtask help up` shows ours.
     #[command(
         disable_help_flag = true,
         after_help = "Examples:\n  cargo xtask up\n  cargo xtask up --clusters 2\n  cargo xtask up --help"
     )]
     Up(up::Args),
-    /// Print the variables with which a shell finds `polity` and its other names
+    /// Print the shell variables that make `polity` and its other names available
     #[command(after_help = "Example:\n  eval \"$(cargo xtask env)\"")]
     Env(env::Args),
     /// Run every test that the tools on this machine allow
@@ -47,33 +47,33 @@ enum Command {
     Test(test::Args),
     /// Run every check that a change must pass before it is merged
     Ci(ci::Args),
-    /// Send the same requests to a real API server and to ours, and compare the responses
+    /// Send the same requests to a real API server and to the embedded one, and compare the responses
     #[command(
         after_help = "Examples:\n  cargo xtask differential\n  cargo xtask differential \"apply: conflicts\""
     )]
     Differential(runners::Differential),
-    /// Check what the compiler does not: dependencies between crates, versions, features, file headers, links
+    /// Check rules beyond the compiler: dependencies between crates, versions, features, file headers, links
     Tidy(tidy::Args),
-    /// Write the files that are made from code: config/crd and docs/reference
+    /// Write the files that are generated from code: config/crd, config/install and docs/reference
     Generate(generate::Args),
-    /// Write crates/workspace-hack, after a change of dependencies
+    /// Write crates/workspace-hack after a change of dependencies
     Features(features::Args),
     /// Write config/gateway-api from the Go module of Gateway API
     GatewayApi(gateway_api::Args),
-    /// Build or run the real Kubernetes, to compare with
+    /// Build or run the real Kubernetes that tests compare with
     #[command(
         after_help = "Examples:\n  cargo xtask kube build\n  cargo xtask kube kubectl v1.29.6\n  \
         cargo xtask kube up && eval \"$(cargo xtask kube env)\"\n  cargo xtask kube down"
     )]
     Kube(kube::Args),
-    /// Build our own policies for Wasm
+    /// Build our policies to Wasm
     Policies(policies::Args),
-    /// Measure the store, policy servers or builds, with the profile of published artefacts
+    /// Run benchmarks with the profile of published artefacts
     #[command(
         after_help = "Examples:\n  cargo xtask bench admission\n  cargo xtask bench --profile release admission\n  cargo xtask bench builds"
     )]
     Bench(runners::Bench),
-    /// Kill processes that write, again and again, and verify that nothing is lost
+    /// Kill writing processes repeatedly and verify that no data is lost
     Chaos(runners::Chaos),
 }
 

@@ -1,7 +1,7 @@
-//! `cargo xtask policies`: builds our own policies for Wasm and writes into each what it says about itself.
+//! `cargo xtask policies`: builds our policies to Wasm and adds their metadata.
 //!
-//! The modules land in `policies/` of the target folder, where the tests look for them; some of them in `samples/` too,
-//! where the program's build script takes them from.
+//! The modules are written to `policies/` in the target folder, where the tests look for them. The samples are also
+//! written to `samples/`, from where the build script of the binary embeds them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// What guests are compiled for.
+/// The compilation target of guests.
 const TARGET: &str = "wasm32-wasip1";
 
-/// The custom section that holds a module's metadata.
+/// The custom section with the metadata of a module.
 const SECTION: &str = "io.kubewarden.metadata";
 
-/// What `polity up` brings along.
+/// The sample policies of `polity up`.
 const SAMPLES: [&str; 3] = ["pod-privileged", "host-namespaces", "trusted-registries"];
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
-    /// Run the policies' own tests too, on this machine
+    /// Also run the tests of the policies on this machine
     #[arg(long)]
     test: bool,
 }
@@ -32,7 +32,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<()> {
         let (folder, took) = shell::timed(build);
         eprintln!(
-            "policies are in {} after {}",
+            "wrote the policies to {} ({})",
             folder?.display(),
             shell::duration(took)
         );
@@ -43,7 +43,7 @@ impl Args {
     }
 }
 
-/// Builds all policies and returns the folder they are in.
+/// Builds all policies and returns their folder.
 pub(crate) fn build() -> Result<PathBuf> {
     ensure_target()?;
     eprintln!("building policies (two minutes the first time)");
@@ -68,7 +68,7 @@ fn folder() -> Result<PathBuf> {
     Ok(shell::target_folder()?.join("policies"))
 }
 
-/// A cargo command in the policies' workspace, with a target folder of its own.
+/// A cargo command in the workspace of the policies, with a separate target folder.
 fn cargo(verb: &str) -> Result<Command> {
     let mut command = shell::cargo([verb]);
     command
@@ -78,13 +78,13 @@ fn cargo(verb: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// `targets` in rust-toolchain.toml adds nothing to a toolchain that is there already.
+/// `targets` in rust-toolchain.toml has no effect on an installed toolchain.
 fn ensure_target() -> Result<()> {
     let installed = Command::new("rustup")
         .args(["target", "list", "--installed"])
         .output();
     match installed {
-        // Without rustup the toolchain is somebody else's business, and cargo will tell what it lacks.
+        // Without rustup, cargo reports a missing target itself.
         Err(_) => Ok(()),
         Ok(output)
             if String::from_utf8_lossy(&output.stdout)
@@ -97,7 +97,7 @@ fn ensure_target() -> Result<()> {
     }
 }
 
-/// The folders that describe a policy.
+/// The folders that contain a policy.
 fn sources() -> Result<Vec<PathBuf>> {
     let mut folders: Vec<PathBuf> = fs::read_dir(shell::root().join("policies"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -107,7 +107,7 @@ fn sources() -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Libraries are called with underscores, programs with dashes.
+/// Cargo names libraries with underscores and programs with dashes.
 fn find_module(policy: &Path) -> Result<PathBuf> {
     let built = folder()?.join("build").join(TARGET).join("release");
     let name = policy
@@ -122,7 +122,7 @@ fn find_module(policy: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The module with its metadata as a custom section at the end.
+/// Appends the metadata to the module as a custom section.
 fn annotate(module: &Path, metadata: &Path) -> Result<Vec<u8>> {
     let mut bytes = fs::read(module).with_context(|| format!("reading {}", module.display()))?;
     let text = fs::read(metadata).with_context(|| format!("reading {}", metadata.display()))?;
@@ -138,7 +138,7 @@ fn annotate(module: &Path, metadata: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A number as Wasm writes it: seven bits a byte, the lowest first.
+/// Appends a LEB128 number: seven bits per byte, the lowest first.
 fn leb128(bytes: &mut Vec<u8>, mut number: usize) {
     while number >= 0x80 {
         bytes.push((number & 0x7f) as u8 | 0x80);
@@ -147,7 +147,7 @@ fn leb128(bytes: &mut Vec<u8>, mut number: usize) {
     bytes.push(number as u8);
 }
 
-/// Whole or not at all: tests may read while we write.
+/// Writes the file atomically, because tests may read it at the same time.
 fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `bench`, `chaos` and `differential`: run the benchmarks and tests that the crates provide.
+//! `bench`, `chaos` and `differential`: run the benchmarks and long tests of the crates.
 
 use std::fs;
 use std::process::Command;
@@ -9,24 +9,25 @@ use crate::{policies, shell, up};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// The profile to build with: that of published artefacts, or for example release
+    /// The build profile: by default that of published artefacts
     #[arg(long, value_name = "PROFILE", default_value = DIST)]
     profile: String,
 
-    /// What to measure (store, reports, attachment, governance, admission, lifecycle, builds; default store), and
-    /// arguments for the benchmark: a folder on the disk to measure, a number of results, the profiles to build
+    /// What to measure (store, reports, attachment, governance, admission, lifecycle or builds; default store),
+    /// followed by arguments for the benchmark: a folder on the disk to measure, a number of results, or the profiles
+    /// to build
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// The profile of published artefacts, on which the figures in docs/benchmarks.md rest.
+/// The profile of published artefacts. The figures in docs/benchmarks.md use it.
 const DIST: &str = "dist";
-/// The profiles whose builds are compared.
+/// The profiles whose build times are compared.
 const COMPARED: [&str; 2] = [DIST, "release"];
-/// Measures builds instead of running a benchmark.
+/// The name that measures build times instead of running a benchmark.
 const BUILDS: &str = "builds";
 
-/// The benchmarks: their name, the crates that have them, and how long they take.
+/// The benchmarks with their name, their crates, and their duration.
 const BENCHMARKS: &[(&str, &[&str], &str)] = &[
     ("store", &["polity-store"], "two minutes"),
     ("reports", &["polity-report"], "seconds"),
@@ -47,22 +48,22 @@ const BENCHMARKS: &[(&str, &[&str], &str)] = &[
 
 #[derive(clap::Args)]
 pub(crate) struct Chaos {
-    /// How often a process that writes to a store is killed
+    /// How often to kill a process that writes to a store
     #[arg(long, default_value_t = 500)]
     crashes: u32,
 
-    /// How often a server is killed under its writers and watchers
+    /// How often to kill a server that has writers and watchers
     #[arg(long, default_value_t = 300)]
     server_crashes: u32,
 
-    /// How often policies are changed under load while servers, controllers and replicas are killed in turn
+    /// How often to change policies under load while servers, controllers and replicas are killed in turn
     #[arg(long, default_value_t = 1000)]
     policy_updates: u32,
 }
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Differential {
-    /// Run only cases whose name contains this
+    /// Run only cases whose name contains this text
     filter: Option<String>,
 }
 
@@ -78,14 +79,14 @@ impl Bench {
         let n_names = usize::from(named.is_some());
         let (name, packages, time) = named.unwrap_or(&BENCHMARKS[0]);
         eprintln!(
-            "measuring the {name} ({time}; before it a build with the profile {}, up to an hour the first time)",
+            "running the {name} benchmark ({time}, after a build with the profile {} that takes up to an hour the first time)",
             self.profile
         );
         if matches!(*name, "admission" | "lifecycle") {
             policies::build()?;
         }
         if *name == "lifecycle" {
-            // It starts the program itself.
+            // The benchmark starts the binary.
             shell::run(up::build_command().args(["--profile", &self.profile]))?;
         }
         for package in *packages {
@@ -105,7 +106,7 @@ impl Bench {
     }
 }
 
-/// Builds the program into an empty folder with each profile, and prints how long that took.
+/// Builds the binary with each profile into an empty folder, and prints the build times.
 fn measure_builds(profiles: &[String]) -> Result<()> {
     let compared = COMPARED.map(str::to_owned);
     let profiles = if profiles.is_empty() {
@@ -114,7 +115,7 @@ fn measure_builds(profiles: &[String]) -> Result<()> {
         profiles
     };
     let folder = shell::target_folder()?.join("bench-builds");
-    // Downloads are no part of a build.
+    // Downloads are not part of the build time.
     shell::run(&mut shell::cargo(["fetch", "--locked"]))?;
     let mut table = String::from("profile       build          program\n");
     for profile in profiles {
@@ -142,7 +143,7 @@ fn measure_builds(profiles: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Where cargo puts what it builds with a profile.
+/// The subfolder of the target folder for a profile.
 fn profile_folder(profile: &str) -> &str {
     match profile {
         "dev" => "debug",
@@ -157,19 +158,21 @@ impl Chaos {
             server_crashes,
             policy_updates,
         } = self;
-        eprintln!("killing a writing process {crashes} times (about a quarter of a second each)");
+        eprintln!(
+            "killing a process that writes to a store {crashes} times (about a quarter of a second each)"
+        );
         let mut store =
             shell::cargo(["test", "--package", "polity-store", "--test", "it", "crash"]);
         store.env("POLITY_STORE_CRASHES", crashes.to_string());
         let took = run_tests(store)?;
-        eprintln!("nothing was lost in {crashes} crashes of the store; it took {took}");
+        eprintln!("no data was lost in {crashes} crashes of the store ({took})");
 
         eprintln!("killing a server {server_crashes} times (about half a second each)");
         shell::run(&mut up::build_command())?;
         let mut server = shell::cargo(["test", "--package", "e2e", "--test", "rust", "chaos"]);
         server.env("POLITY_SERVER_CRASHES", server_crashes.to_string());
         let took = run_tests(server)?;
-        eprintln!("nothing was lost in {server_crashes} crashes of the server; it took {took}");
+        eprintln!("no data was lost in {server_crashes} crashes of the server ({took})");
 
         eprintln!(
             "changing policies {policy_updates} times under load while processes are killed (two or three seconds each)"
@@ -178,12 +181,12 @@ impl Chaos {
         let mut stream = shell::cargo(["test", "--package", "e2e", "--test", "chaos"]);
         stream.env("POLITY_POLICY_UPDATES", policy_updates.to_string());
         let took = run_tests(stream)?;
-        eprintln!("no request was lost in {policy_updates} updates of policies; it took {took}");
+        eprintln!("no request was lost in {policy_updates} policy updates ({took})");
         Ok(())
     }
 }
 
-/// Runs tests with their output shown, and returns how long they took.
+/// Runs tests with their output shown, and returns the duration.
 fn run_tests(mut tests: Command) -> Result<String> {
     let (outcome, took) = shell::timed(|| shell::run(tests.args(["--", "--nocapture"])));
     outcome?;
@@ -192,7 +195,7 @@ fn run_tests(mut tests: Command) -> Result<String> {
 
 impl Differential {
     pub(crate) fn run(self) -> Result<()> {
-        eprintln!("comparing our API server with the real one (about a minute)");
+        eprintln!("comparing the embedded API server with the real one (about a minute)");
         let mut command = shell::cargo(["test", "--package", "e2e", "--test", "differential"]);
         command.args(["--", "--nocapture"]);
         if let Some(filter) = self.filter {

@@ -1,4 +1,4 @@
-//! Running commands and saying how long they take.
+//! Runs commands and measures their duration.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Between two signs of life of a silent command.
+/// Interval of progress messages for a silent command.
 const HEARTBEAT: Duration = Duration::from_secs(20);
 
-/// The folder of the workspace.
+/// The root folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-/// The cargo that runs us, in the folder of the workspace.
+/// The cargo that runs xtask, in the root folder of the workspace.
 pub(crate) fn cargo<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(variable("CARGO").unwrap_or_else(|| "cargo".to_owned()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// What cargo knows about the workspace; `with_dependencies` also about every package in the lock file.
+/// Runs `cargo metadata`. `with_dependencies` includes every package in the lock file.
 pub(crate) fn metadata(with_dependencies: bool) -> Result<Value> {
     let mut command = cargo(["metadata", "--format-version=1"]);
     if !with_dependencies {
@@ -42,7 +42,7 @@ pub(crate) fn metadata(with_dependencies: bool) -> Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Where cargo puts what it builds.
+/// The target folder of cargo.
 pub(crate) fn target_folder() -> Result<PathBuf> {
     let metadata = metadata(false)?;
     let folder = metadata["target_directory"]
@@ -51,7 +51,7 @@ pub(crate) fn target_folder() -> Result<PathBuf> {
     Ok(folder.into())
 }
 
-/// Runs a command whose output the user sees, and fails if it fails.
+/// Runs a command with visible output. Returns an error if the command fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -63,7 +63,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// The command as it would be typed.
+/// The command line as a user would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program())
         .file_name()
@@ -75,15 +75,15 @@ pub(crate) fn shown(command: &Command) -> String {
         .join(" ")
 }
 
-/// Runs `work` and returns how long it took.
+/// Runs `work` and returns its duration.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let started = now();
     let value = work();
     (value, now().duration_since(started))
 }
 
-/// Runs `work`, which says nothing itself, and every now and then that it still goes on.
-pub(crate) fn patiently<T>(
+/// Runs `work`, which prints nothing itself, and prints regularly that it is still running.
+pub(crate) fn with_progress<T>(
     what: &str,
     how_long: &str,
     work: impl FnOnce() -> Result<T>,
@@ -107,7 +107,7 @@ pub(crate) fn patiently<T>(
     outcome
 }
 
-/// A span of time for people: `0.4 s`, `12 s`, `3 min 5 s`.
+/// Formats a duration: `0.4 s`, `12 s`, `3 min 5 s`.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -117,7 +117,7 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// A variable of the environment, if it is set to something.
+/// An environment variable, unless it is empty.
 #[expect(
     clippy::disallowed_methods,
     reason = "a build tool speaks the environment's language"

@@ -12,10 +12,10 @@ use programs::Program;
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
-    /// Run only tests whose name contains this
+    /// Run only tests whose name contains this text
     filter: Option<String>,
 
-    /// Test only this crate; may be given several times
+    /// Test only this crate; can be given several times
     #[arg(short, long)]
     package: Vec<String>,
 
@@ -27,7 +27,8 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<()> {
         if self.needs_policies() {
-            // Without the crates or the compiler that they need, their tests are skipped and reported below.
+            // Without their compiler the policies are not built, and the tests that need them are skipped and
+            // reported.
             policies::build()
                 .inspect_err(|error| eprintln!("no policies: {error:#}"))
                 .ok();
@@ -45,13 +46,13 @@ impl Args {
     }
 
     fn build_and_run(&self) -> Result<()> {
-        // End-to-end tests start the program, and cargo does not build it for another package's tests.
+        // End-to-end tests start the binary. Cargo does not build it for the tests of another package.
         if self.starts_the_program() {
             shell::run(&mut up::build_command())?;
         }
         let programs = Program::build(&mut self.build_command())?;
         programs::run_all(programs, &self.program_arguments())?;
-        // Cargo alone knows how to compile and run examples in comments.
+        // Only cargo can compile and run the examples in doc comments.
         shell::run(&mut self.doc_command())
     }
 
@@ -59,7 +60,7 @@ impl Args {
         self.package.is_empty() || self.package.iter().any(|package| package == "e2e")
     }
 
-    /// Whether a selected crate evaluates the sample policies in its tests.
+    /// Whether the tests of a selected crate evaluate the sample policies.
     fn needs_policies(&self) -> bool {
         let users = ["polity-eval", "polity-admission", "polity-cli", "e2e"];
         self.package.is_empty()
@@ -69,7 +70,7 @@ impl Args {
                 .any(|package| users.contains(&package.as_str()))
     }
 
-    /// Builds test programs. Examples are left to clippy, which checks them: each would be linked for nothing.
+    /// Builds the test programs. Examples are not built, because clippy checks them and linking takes time.
     fn build_command(&self) -> Command {
         let mut command = self.cargo_test();
         command.args([
@@ -80,7 +81,7 @@ impl Args {
         command
     }
 
-    /// Runs the examples in documentation comments.
+    /// Runs the examples in doc comments.
     fn doc_command(&self) -> Command {
         let mut command = self.cargo_test();
         command.args(["--quiet", "--doc"]).args(&self.filter);
@@ -106,7 +107,7 @@ impl Args {
     }
 }
 
-/// The tools that some tests need and that are not there.
+/// The tools that some tests need and that are not installed.
 pub(crate) fn missing_tools() -> Vec<Missing> {
     Tool::ALL
         .into_iter()
@@ -114,7 +115,7 @@ pub(crate) fn missing_tools() -> Vec<Missing> {
         .collect()
 }
 
-/// With `CI=true` a test that cannot run is a failure.
+/// With `CI=true`, a skipped test is a failure.
 fn refuse_in_ci(missing: &[Missing]) -> Result<()> {
     if tools::in_ci() && !missing.is_empty() {
         report_skipped(missing);
@@ -128,8 +129,13 @@ fn report_skipped(missing: &[Missing]) {
         return;
     }
     eprintln!("\nSKIPPED: {}", count(missing.len()));
-    for Missing { what, why, mend } in missing {
-        eprintln!("  - {what}\n      because {why}\n      to run them: {mend}");
+    for Missing {
+        what,
+        why,
+        install_command,
+    } in missing
+    {
+        eprintln!("  - {what}\n      because {why}\n      to run them: {install_command}");
     }
     eprintln!();
 }

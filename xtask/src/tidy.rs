@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what the compiler does not check and a reviewer should not have to.
+//! `cargo xtask tidy`: checks repository rules that the compiler does not check.
 
 mod arrows;
 mod links;
@@ -12,26 +12,24 @@ use anyhow::{Context, Result, bail};
 
 use crate::{features, shell};
 
-/// The manifest that `cargo xtask features` writes, with versions of its own.
+/// The manifest that `cargo xtask features` writes. It contains its own versions.
 const GENERATED_MANIFEST: &str = "workspace-hack/Cargo.toml";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-/// Something to mend.
+/// A problem in the repository, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// The file, relative to the root, with a line where there is one.
+    /// The file, relative to the root, and the line if known.
     place: String,
-    /// What is wrong.
     why: String,
-    /// What to do about it.
-    mend: String,
+    fix: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n    {}", self.place, self.why, self.mend)
+        write!(f, "{}: {}\n    {}", self.place, self.why, self.fix)
     }
 }
 
@@ -52,13 +50,13 @@ impl Args {
                 eprintln!("tidy ({})", shell::duration(took));
                 Ok(())
             }
-            1 => bail!("1 thing to mend"),
-            n_problems => bail!("{n_problems} things to mend"),
+            1 => bail!("1 problem found"),
+            n_problems => bail!("{n_problems} problems found"),
         }
     }
 }
 
-/// Whether every member compiles third-party crates with the features of the whole workspace.
+/// Checks that every member compiles third-party crates with the features of the whole workspace.
 fn check_features() -> Result<Vec<Problem>> {
     let problem = |difference: features::Difference| {
         Problem {
@@ -67,7 +65,7 @@ fn check_features() -> Result<Vec<Problem>> {
             "compiles {} with other features than the workspace",
             difference.crates.join(", ")
         ),
-        mend: "run `cargo xtask features`; the crate must depend on workspace-hack, most crates with the feature `full`".to_owned(),
+        fix: "run `cargo xtask features`; the crate must depend on workspace-hack, most crates with the feature `full`".to_owned(),
     }
     };
     Ok(features::check()?.into_iter().map(problem).collect())
@@ -115,7 +113,7 @@ fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A file with its path as a message shows it.
+/// Reads a file. Returns its path as shown in messages, and its text.
 fn read(root: &Path, path: &Path) -> Result<(String, String)> {
     let place = path
         .strip_prefix(root)
@@ -126,7 +124,7 @@ fn read(root: &Path, path: &Path) -> Result<(String, String)> {
     Ok((place, text))
 }
 
-/// The files with this extension under `folder`, sorted; none if there is no such folder.
+/// The files with this extension in `folder`, sorted. Empty if there is no such folder.
 pub(crate) fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -156,7 +154,7 @@ pub(crate) fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// So that `cargo test` alone finds what CI would.
+    /// A test, so that `cargo test` finds the same problems as CI.
     #[test]
     fn the_tree_is_tidy() {
         let problems = check().unwrap();

@@ -1,4 +1,4 @@
-//! `cargo xtask up`: from a clone to a running Polity.
+//! `cargo xtask up`: builds Polity in a clone and runs it.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -22,21 +22,21 @@ impl Args {
         } else {
             eprintln!("building polity for the first time (up to ten minutes on two cores, once)");
         }
-        // Without the compiler they need there are no samples, and everything else is as it is.
+        // Without their compiler the sample policies are not built, and polity starts without them.
         policies::build()
             .inspect_err(|error| eprintln!("no sample policies: {error:#}"))
             .ok();
         let (built, took) = shell::timed(|| shell::run(&mut build_command()));
         built?;
         eprintln!("built in {}, starting", shell::duration(took));
-        // In our place, so that signals and the exit status are Polity's own.
+        // Replaces this process, so that signals and the exit status are those of polity.
         let error = Command::new(&program).arg("up").args(self.arguments).exec();
         Err(error).with_context(|| format!("starting {}", program.display()))
     }
 }
 
-/// With the features of the whole workspace: `-p polity` alone would switch some off in shared dependencies, and the
-/// tests would then compile those again.
+/// Builds with the features of the whole workspace. `-p polity` alone would disable some in shared dependencies, and
+/// the tests would compile these again.
 pub(crate) fn build_command() -> Command {
     shell::cargo(["build", "--workspace", "--bin", "polity"])
 }

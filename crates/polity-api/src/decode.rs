@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::policy::v1::{PlacementBinding, Policy};
+    use crate::policy::v1::Policy;
 
     #[test]
     fn errors_name_the_field() {
@@ -178,37 +178,5 @@ mod tests {
             "spec: Invalid value: 3: must be an object"
         );
         assert_eq!(decode_metadata(&json!({})), Default::default());
-    }
-
-    #[test]
-    fn a_binding_has_no_spec() {
-        let binding: PlacementBinding = decode(&json!({
-            "apiVersion": "policy.open-cluster-management.io/v1",
-            "kind": "PlacementBinding",
-            "metadata": {"name": "b", "namespace": "policies"},
-            "placementRef": {"apiGroup": "cluster.open-cluster-management.io", "kind": "Placement", "name": "pl"},
-            "subjects": [{"apiGroup": "policy.open-cluster-management.io", "kind": "Policy", "name": "p"}],
-            "bindingOverrides": {"remediationAction": "enforce"},
-            "subFilter": "restricted",
-        }))
-        .unwrap();
-        let lowered = polity_core::governance::Binding::from(&binding);
-        assert!(lowered.restricted && lowered.enforces());
-        assert_eq!(lowered.placement.unwrap().name, "pl");
-        let back = serde_json::to_value(&binding).unwrap();
-        assert_eq!(back["subjects"][0]["name"], "p");
-        assert!(back.get("spec").is_none());
-    }
-
-    #[test]
-    fn other_pairs_of_group_and_kind_select_nothing() {
-        let binding: PlacementBinding = decode(&json!({
-            "metadata": {"name": "b"},
-            "placementRef": {"apiGroup": "apps.open-cluster-management.io", "kind": "Placement", "name": "pl"},
-            "subjects": [{"apiGroup": "v1", "kind": "Policy", "name": "p"}],
-        }))
-        .unwrap();
-        let lowered = polity_core::governance::Binding::from(&binding);
-        assert_eq!((lowered.placement, lowered.subjects), (None, vec![]));
     }
 }

@@ -1,9 +1,8 @@
 //! The group `policy.open-cluster-management.io`: policies over clusters and what binds them there.
 //!
-//! Manifests written for Open Cluster Management decode unchanged. [`lower`] turns them into the values that the
-//! engines decide by; a document that cannot be turned says at which field it fails.
+//! Manifests written for Open Cluster Management decode unchanged. An object that does not decode is an error that
+//! names the field. `polity-govern` and `polity-comply` lower these types to the values that they work on.
 
-pub mod lower;
 pub mod v1;
 pub mod v1beta1;
 

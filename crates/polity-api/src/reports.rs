@@ -4,11 +4,12 @@
 //! ([`shared_crds`]), and Polity touches only objects that carry its managed-by label. None of these kinds has a
 //! status, and the public ones have no `spec` either: all fields stand at the top.
 //!
-//! Words such as results and severities are plain strings here, closed by the schema, so that every stored report
-//! decodes, whoever wrote it.
+//! Results and severities are plain strings here; the schema lists the allowed ones. A field of the wrong type decodes
+//! as if it were absent. Therefore a report decodes even if its producer does not follow the schema.
 
 mod columns;
 mod kind;
+mod lenient;
 pub mod openreports;
 pub mod policyreports;
 pub mod resourcereports;
@@ -17,6 +18,7 @@ mod result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
+pub use lenient::metadata as decode_metadata;
 pub use result::{ReportResult, Summary, Timestamp};
 
 /// The definitions of the public kinds, which other producers may have installed before us.

@@ -1,4 +1,4 @@
-//! One cluster: its store, what it serves, who may do what, and the commits that keep all three in step.
+//! One cluster: its store, its served kinds, its permissions, and the commits that keep them consistent.
 
 pub mod identity;
 pub mod signals;
@@ -83,12 +83,12 @@ pub struct Cluster {
     summaries: Mutex<Summaries>,
     roles: ArcSwap<Roles>,
     webhooks: ArcSwap<Configs>,
-    /// Held while one of the three above is made anew, so that an older view never replaces a newer one.
+    /// Held while one of the three above is rebuilt, so that an older view never replaces a newer one.
     refreshing: tokio::sync::Mutex<()>,
     pub(crate) signals: Signals,
     shutdown: CancellationToken,
     logs: OnceLock<Arc<dyn LogSource>>,
-    /// Written when it is first asked for after the registry changed.
+    /// Built on the first request after the registry changed.
     openapi: Mutex<Option<(Arc<Registry>, Arc<Documents>)>>,
     ready: AtomicBool,
 }
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Opens the store and loads what it holds; nothing runs yet.
+    /// Opens the store and loads its content. No controller runs yet.
     pub fn open(options: ClusterOptions) -> Result<Arc<Self>, polity_store::OpenError> {
         let store = Store::open(&options.store)?;
         let shutdown = CancellationToken::new();
@@ -151,7 +151,7 @@ impl Cluster {
         &self.identity
     }
 
-    /// What the bodies of all requests may take together.
+    /// The memory limit for the bodies of all requests together.
     pub fn body_budget(&self) -> &BodyBudget {
         &self.body_budget
     }
@@ -172,7 +172,7 @@ impl Cluster {
         self.roles.load_full()
     }
 
-    /// Where Pod logs come from, once a runtime plugged itself in.
+    /// The source of Pod logs, if a runtime is attached.
     pub fn log_source(&self) -> Option<&Arc<dyn LogSource>> {
         self.logs.get()
     }
@@ -182,7 +182,7 @@ impl Cluster {
         let _ = self.logs.set(source);
     }
 
-    /// The OpenAPI documents of what is served now.
+    /// The OpenAPI documents of the kinds that are served now.
     pub fn openapi(&self) -> Arc<Documents> {
         let registry = self.registry();
         let mut kept = self.openapi.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +196,7 @@ impl Cluster {
         }
     }
 
-    /// What tokens may be bound to, looked up in the newest snapshot.
+    /// The objects that tokens may be bound to, from the newest snapshot.
     pub fn bound_objects(&self) -> impl Objects {
         let snapshot = self.store.current();
         move |kind: BoundKind, namespace: &str, name: &str| {
@@ -247,7 +247,7 @@ impl Cluster {
         &self.shutdown
     }
 
-    /// What ends the watches of a kind.
+    /// The token that ends the watches of a kind.
     pub fn watch_shutdown(&self, def: &ServedResource) -> CancellationToken {
         match &def.custom {
             Some(custom) => custom.gone.clone(),
@@ -255,7 +255,6 @@ impl Cluster {
         }
     }
 
-    /// A namespace.
     pub fn namespace(&self, name: &str) -> Option<Stored> {
         self.get("namespaces", "", name)
     }
@@ -306,7 +305,7 @@ impl Cluster {
         )
     }
 
-    /// Commits a write; when this resolves, what follows from it (kinds served, permissions, webhooks) holds too.
+    /// Commits a write. When this resolves, its consequences (served kinds, permissions, webhooks) are in effect too.
     pub async fn commit(&self, write: Write) -> Result<Stored, CommitFailure> {
         let deleted = matches!(write.change, Change::Delete(_));
         let bucket = write.key.bucket.clone();
@@ -451,8 +450,8 @@ impl Cluster {
         (snapshot, definitions)
     }
 
-    /// Serves these definitions, of which one is about to be written; one whose schema did not change keeps its kinds,
-    /// and their watches.
+    /// Serves these definitions, of which one is about to be written. A definition whose schema did not change keeps
+    /// its kinds and their watches.
     fn serve(&self, snapshot: &Snapshot, definitions: &[Arc<Summary>], changed: Option<&Value>) {
         let known = self.registry.load();
         let context = ServeContext {

@@ -1,7 +1,7 @@
-//! The few controllers without which an API server is no use: garbage collection, namespaces, definitions,
-//! default service accounts, aggregated roles, expired events.
+//! The controllers that every API server needs: garbage collection, namespaces, definitions, default service accounts,
+//! aggregated roles, expired events.
 //!
-//! Each is level-based: a signal names an object, and the state of that object decides what to do.
+//! Each is level-based: a signal names an object, and the state of that object determines the action.
 
 pub mod bootstrap;
 pub mod definitions;

@@ -11,7 +11,7 @@ fn verbs(def: &ServedResource) -> Vec<&'static str> {
     if def.flags.create_only {
         return vec!["create"];
     }
-    // Nothing new while the definition goes away.
+    // Creation is not listed while the definition is being deleted.
     let terminating = def
         .custom
         .as_ref()

@@ -1,4 +1,4 @@
-//! The verbs, once for all kinds: one call in, one stored change or one answer out.
+//! The verbs, implemented once for all kinds: a call results in one stored change or one response.
 
 pub mod admit;
 pub mod create;
@@ -32,7 +32,7 @@ use polity_kinds::status::ApiError;
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
     pub cluster: &'a Arc<Cluster>,
-    /// What is served, as of the start of the call.
+    /// The kinds that were served at the start of the call.
     pub registry: Arc<Registry>,
     pub def: Arc<ServedResource>,
     pub user: &'a UserInfo,
@@ -43,7 +43,7 @@ pub struct Call<'a> {
     pub subresource: Option<Subresource>,
     pub warnings: &'a Warnings,
     pub now: Timestamp,
-    /// Who is recorded as the manager when the client names none: its user agent up to the first `/`.
+    /// The field manager if the client names none: its user agent up to the first `/`.
     pub default_manager: String,
 }
 
@@ -92,11 +92,11 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What a write left behind.
+/// The result of a write.
 #[derive(Debug, Clone)]
 pub enum Written {
     Stored(Stored),
-    /// A dry run: what would have been stored.
+    /// A dry run: the object that would have been stored.
     Dry(Value),
 }
 

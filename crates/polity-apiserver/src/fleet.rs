@@ -33,10 +33,10 @@ use crate::served::Compiler;
 use polity_auth::AuthorizationMode;
 use polity_kinds::status::ApiError;
 
-/// How long the serving certificate lasts; it is made anew at every start.
+/// The validity of the serving certificate, which is created at every start.
 const SERVING_LIFE: Duration = Duration::from_hours(397 * 24);
 
-/// What to run.
+/// The options of a fleet.
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
     /// `None`: nothing outlives the process.
@@ -44,7 +44,7 @@ pub struct FleetOptions {
     pub listen: SocketAddr,
     /// The cluster served at the root.
     pub hub: String,
-    /// The others.
+    /// The names of the member clusters.
     pub members: Vec<String>,
     pub authorization: AuthorizationMode,
     pub clock: Clock,
@@ -58,7 +58,7 @@ pub enum FleetError {
     Store { cluster: String, source: OpenError },
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    #[error("making the serving certificate")]
+    #[error("creating the serving certificate")]
     Certificate(#[source] polity_pki::AuthorityError),
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -145,7 +145,7 @@ impl Fleet {
         });
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -198,7 +198,7 @@ fn open(
         .as_ref()
         .map_or(KeyStorage::Memory, |dir| KeyStorage::Directory(dir.clone()));
     let store = directory.map_or_else(Options::memory, |dir| Options::directory(dir.join("store")));
-    // The store first: it is what tells that another process has this directory.
+    // Open the store first: it detects whether another process uses this directory.
     let failed = |source| FleetError::Store {
         cluster: name.to_owned(),
         source,

@@ -1,9 +1,9 @@
 //! Keeps large synchronous work off the async workers.
 //!
-//! Decoding, validating, patching and encoding are synchronous and take time in proportion to their
-//! input. A request with a large body or a large answer would hold up every other request that
-//! waits for the same worker, health checks among them. Such a request is polled where it may
-//! block: the runtime hands the worker's other tasks to another thread for the time of the poll.
+//! Decoding, validating, patching and encoding are synchronous and take time in proportion to their input. A request
+//! with a large body or a large response would delay every other request on the same worker, including health checks.
+//! Such a request is polled where it may block: the runtime moves the worker's other tasks to another thread for the
+//! time of the poll.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -24,8 +24,7 @@ pub(crate) const LARGE_BYTES: usize = 64 * 1024;
 /// A list with this many objects is large.
 const LARGE_COUNT: usize = 500;
 
-/// Whether a bucket, or one namespace of it, has many objects or many bytes. Looks at no more than
-/// [`LARGE_COUNT`] objects.
+/// Whether a bucket, or one namespace of it, has many objects or many bytes. Checks at most [`LARGE_COUNT`] objects.
 pub(crate) fn is_large_list<I>(
     snapshot: &Snapshot<I>,
     bucket: &str,

@@ -31,7 +31,7 @@ use polity_kinds::status::ApiError;
 
 /// Reads and other requests that do not stream.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
-/// Writes of one object.
+/// The deadline for writes of one object.
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// A request to one cluster, its prefix already taken off.
@@ -40,12 +40,12 @@ pub struct Incoming {
     pub body: Body,
     pub path: String,
     pub query: Query,
-    /// What the body takes of the budget of all bodies, for as long as the request is handled.
+    /// The share of the body in the memory limit, held while the request is handled.
     reservation: Reservation,
 }
 
 impl Incoming {
-    /// Splits a request; `path` is what remains of its path inside the cluster.
+    /// Splits a request. `path` is the rest of its path inside the cluster.
     pub fn new(request: Request<Body>, path: String) -> Self {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
@@ -86,7 +86,7 @@ impl Incoming {
     }
 }
 
-/// Answers one request.
+/// Handles one request.
 pub async fn handle(
     cluster: &Arc<Cluster>,
     incoming: Incoming,
@@ -126,7 +126,7 @@ pub async fn handle(
     (respond::finish(response, &warnings), labels)
 }
 
-/// Only what is served is named: labels a client can make up would fill the memory.
+/// Only served resources are named, because arbitrary labels of clients would exhaust the memory.
 fn labels_of(target: &Target, registry: &Registry) -> RequestLabels {
     match target {
         Target::Resource(request) => {
@@ -211,8 +211,8 @@ fn authenticate(cluster: &Arc<Cluster>, incoming: &Incoming) -> Result<UserInfo,
     )
 }
 
-/// The subject of a client certificate that this cluster's own authority signed; the certificates of other
-/// clusters pass the handshake too and are worth nothing here.
+/// The subject of a client certificate that the CA of this cluster signed. Certificates of other clusters pass the
+/// handshake too, but are not valid here.
 fn certificate_identity(cluster: &Cluster, incoming: &Incoming) -> Option<ClientIdentity> {
     let peer = incoming.parts.extensions.get::<Peer>()?;
     let certificate = Certificate::from_der(peer.certificates.first()?).ok()?;
@@ -222,7 +222,7 @@ fn certificate_identity(cluster: &Cluster, incoming: &Incoming) -> Option<Client
     certificate.client_identity()
 }
 
-/// The user to act as, if they may do what is asked.
+/// The user to act as, if the request is authorized.
 fn authorized(
     cluster: &Cluster,
     incoming: &Incoming,

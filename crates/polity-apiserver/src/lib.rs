@@ -1,9 +1,9 @@
-//! A small Kubernetes-compatible API server: discovery, CRUD, watch, apply, the admission chain,
-//! authentication and authorization.
+//! A small Kubernetes-compatible API server: discovery, CRUD, watch, apply, the admission chain, authentication and
+//! authorization.
 //!
-//! One generic engine over a table of kinds: built-ins come from data, custom resources from their
-//! CRDs at run time, objects are JSON values. It is one node without kubelet, scheduler or
-//! aggregation layer, and everything it does a real kube-apiserver does too.
+//! It has one generic engine over a table of kinds. Built-in kinds come from data, custom resources from their CRDs at
+//! run time, and objects are JSON values. It is one node without kubelet, scheduler or aggregation layer. Its
+//! behaviour is that of a real kube-apiserver.
 
 pub mod cluster;
 pub mod controllers;

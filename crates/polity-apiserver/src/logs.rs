@@ -5,10 +5,10 @@ use std::pin::Pin;
 use bytes::Bytes;
 use futures::Stream;
 
-/// What a client wants to read of a log.
+/// The options of a log request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Empty: the only container.
+    /// Empty means the only container.
     pub container: String,
     pub follow: bool,
     pub previous: bool,
@@ -18,7 +18,7 @@ pub struct LogOptions {
     pub limit_bytes: Option<u64>,
 }
 
-/// Lines of a log, as they come.
+/// A stream of log lines.
 pub type LogStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 /// Provides the logs of Pods.

@@ -1,4 +1,4 @@
-//! What the server counts about its requests: by verb, resource and code.
+//! Request metrics by verb, resource and code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use http::StatusCode;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 
-/// What a request was, for the metrics.
+/// The labels of a request in metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestLabels {
     pub verb: String,
@@ -44,7 +44,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Counts one answered request.
+    /// Counts one completed request.
     pub fn observe(&self, labels: &RequestLabels, code: StatusCode, took: Duration) {
         let of = |key: &'static str, value: &str| KeyValue::new(key, value.to_owned());
         let common = [

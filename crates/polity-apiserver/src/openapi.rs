@@ -1,4 +1,4 @@
-//! Thin OpenAPI v3: what `kubectl` validates and explains with, and no more (docs/spec/apiserver.md#4).
+//! A minimal OpenAPI v3: only what `kubectl` needs to validate and explain (docs/spec/apiserver.md#4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub struct Document {
     pub hash: String,
 }
 
-/// `/openapi/v2` in protobuf, with nothing but a head.
+/// `/openapi/v2` in protobuf, with only a header.
 ///
-/// kubectl asks for it before it creates what v3 does not describe, such as a `v1` List, and stops when there is none;
-/// a kind that is not in it goes to the server unchecked.
+/// kubectl requests it before it creates objects that v3 does not describe, such as a `v1` List, and fails without it.
+/// Kinds that it does not contain are sent to the server unchecked.
 pub fn v2_protobuf() -> Vec<u8> {
     const TITLE: &[u8] = b"Kubernetes";
     const VERSION: &[u8] = b"v1.37";
@@ -40,7 +40,7 @@ pub fn v2_protobuf() -> Vec<u8> {
     [field(1, b"2.0"), field(2, &info)].concat()
 }
 
-/// [`v2_protobuf`] for those who read JSON.
+/// [`v2_protobuf`] as JSON.
 pub fn v2_json() -> Value {
     json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.37"}, "paths": {}, "definitions": {}})
 }

@@ -56,7 +56,7 @@ impl Registry {
                 .by_version
                 .entry(def.gvk.group_version())
                 .or_default();
-            // The built-in kinds come first, and nothing replaces them.
+            // The built-in kinds take precedence and cannot be replaced.
             resources.entry(def.plural.clone()).or_insert(def);
         }
         registry.groups = order
@@ -96,8 +96,8 @@ impl Registry {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The resource of a kind, in the group's most preferred version that has it. A built-in kind
-    /// comes before a custom one of the same name in another version.
+    /// The resource of a kind, in the group's most preferred version that has it. A built-in kind takes precedence
+    /// over a custom one of the same name in another version.
     pub fn of_kind(&self, group: &str, kind: &str) -> Option<&Arc<ServedResource>> {
         self.versions_of(group)
             .flat_map(BTreeMap::values)
@@ -133,7 +133,7 @@ impl Registry {
     ) -> impl Iterator<Item = &'a Arc<ServedResource>> {
         self.versions_of(&def.gvk.group)
             .filter_map(|resources| resources.get(&def.plural))
-            // Only what is stored together is the same resource.
+            // Only resources that share a bucket are the same resource.
             .filter(|other| other.bucket == def.bucket && other.gvk.version != def.gvk.version)
     }
 

@@ -1,4 +1,4 @@
-//! Objects in the form a client asked for: plain, Table, or metadata only.
+//! Objects in the form that a client requested: plain, Table, or metadata only.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::served::ServedResource;
 use polity_kinds::status::ApiError;
 use polity_kinds::table;
 
-/// What `rows[].object` of a Table holds.
+/// The content of `rows[].object` of a Table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RowObject {
     None,

@@ -1,4 +1,4 @@
-//! What a request asks for, read from its method, path, query and headers alone.
+//! Parses a request from its method, path, query and headers.
 
 pub mod accept;
 pub mod body;

@@ -1,5 +1,4 @@
-//! A resource as this server serves it: its data as a kind, and for a custom resource what its definition
-//! adds.
+//! A served resource: the data of its kind, and the additional properties of a custom resource.
 
 pub mod compiled;
 mod custom;

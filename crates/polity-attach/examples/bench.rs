@@ -1,8 +1,8 @@
-//! How fast the attachment engine is on this machine: `cargo run --release -p polity-attach --example bench`.
+//! Measures the attachment engine on this machine: `cargo run --release -p polity-attach --example bench`.
 //!
 //! Each line is a name, a number and a unit, separated by tabs. The shapes are those that the engine is designed for:
-//! many listeners under many routes, a policy on each route, many ListenerSets, many routes to one Service. Each comes in
-//! two sizes, one ten times the other: an edit must take the same steps and allocations in both.
+//! many listeners under many routes, a policy on each route, many ListenerSets, many routes to one Service. Each is
+//! measured in two sizes, one ten times the other: an edit must take the same number of steps and allocations in both.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
@@ -24,7 +24,8 @@ fn main() {
         measure(&shape);
         return;
     }
-    // Each shape in a process of its own: memory that an earlier one gave back would hide what the next one takes.
+    // Each shape runs in its own process, because memory that an earlier shape released would hide the memory of the
+    // next.
     let program = std::env::current_exe().expect("a program has a path");
     for index in (0..).take_while(|index| shape_name(*index).is_some()) {
         let status = std::process::Command::new(&program)
@@ -49,7 +50,7 @@ fn shape_name(index: usize) -> Option<&'static str> {
     names.get(index).copied()
 }
 
-/// A shape: its objects, and another form of the one with a number.
+/// A set of objects, and a second form of the object with a given number.
 struct Shape {
     name: &'static str,
     objects: Vec<Value>,
@@ -99,7 +100,7 @@ fn report(shape: &str, what: &str, value: f64, unit: &str) {
     println!("{shape}: {what}\t{value:.3}\t{unit}");
 }
 
-/// From nothing, one edit, the answer for one object, and memory.
+/// Measures a build from scratch, one edit, the lookup of one object, and memory.
 fn measure(shape: &Shape) {
     let Shape { name, objects, .. } = shape;
     let empty = resident();
@@ -120,7 +121,7 @@ fn measure(shape: &Shape) {
     report(name, "distinct stacks", size.stacks as f64, "");
     let own = after.saturating_sub(loaded) as f64 / size.objects as f64;
     let with_values = after.saturating_sub(empty) as f64 / size.objects as f64;
-    report(name, "memory for each object, beside its JSON", own, "kB");
+    report(name, "memory per object, without its JSON", own, "kB");
     report(
         name,
         "memory for each object, with its JSON",
@@ -131,7 +132,7 @@ fn measure(shape: &Shape) {
     measure_answers(name, &graph);
 }
 
-/// One object back and forth between two forms, each a real change; then many objects in turn, which no cache knows.
+/// Edits one object back and forth between two forms, then many objects in turn to avoid cache hits.
 fn measure_edits(shape: &Shape, graph: &mut Graph) {
     let name = shape.name;
     let same: Vec<(Value, Value)> = vec![forms(shape, graph, 500); 100];
@@ -154,7 +155,7 @@ fn forms(shape: &Shape, graph: &Graph, number: usize) -> (Value, Value) {
     (edited, original.clone())
 }
 
-/// Milliseconds, steps and allocations of an edit: medians, since other work on the machine must not look like ours.
+/// Median milliseconds, steps and allocations of an edit. Medians exclude other load on the machine.
 fn edits(graph: &mut Graph, forms: Vec<(Value, Value)>) -> (f64, f64, f64) {
     let mut measured: [Vec<f64>; 3] = Default::default();
     for form in forms.into_iter().flat_map(<[Value; 2]>::from) {
@@ -246,7 +247,7 @@ fn policy(kind: &str, name: &str, target_kind: &str, target: &str, value: usize)
 
 fn route(name: &str, gateway: &str, service: &str, timeout: usize) -> Value {
     let rule = json!({"backendRefs": [{"name": service, "port": 80}], "timeouts": {"request": format!("{timeout}s")}});
-    // A second rule makes the edit one of the hierarchy, not of a value that nobody reads.
+    // A second rule, so that the edit changes the hierarchy and not only an unused value.
     let rules = if timeout == 7 {
         json!([rule, rule])
     } else {
@@ -279,7 +280,7 @@ fn gateway(n_listeners: usize) -> Value {
     )
 }
 
-/// Kinds, and policies on the Gateway and on every listener.
+/// The policy kinds, and policies on the Gateway and on every listener.
 fn base(n_listeners: usize) -> Vec<Value> {
     let mut objects = vec![
         crd("TimeoutPolicy"),

@@ -60,7 +60,7 @@ pub struct Resultant {
     pub more_contexts: Option<u64>,
     /// The fields with their values.
     pub values: Value,
-    /// The same as a `spec` of the kind: every field in the stanza it won in (F7).
+    /// The same as a `spec` of the kind: every field in the stanza it won in.
     pub spec: Value,
     /// Every field that any policy sets here, the winner first.
     pub settings: Vec<Setting>,
@@ -270,7 +270,7 @@ fn stanza(place: BodyPart) -> &'static str {
     }
 }
 
-/// A result as the `spec` of its kind (F7): winners in the stanza they won in, with a reference to the object.
+/// A result as the `spec` of its kind: winners in the stanza they won in, with a reference to the object.
 fn render(
     shape: &PolicyKind,
     object: &ObjectRef,

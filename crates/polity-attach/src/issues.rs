@@ -8,7 +8,7 @@ use crate::graph::{Effectiveness, Graph};
 use crate::object::ObjectRef;
 
 impl Graph {
-    /// Everything that somebody should look at, the gravest first.
+    /// All issues, worst first.
     pub fn issues(&self) -> Vec<Finding> {
         let mut issues = self.findings();
         for policy in self.policies() {

@@ -1,4 +1,4 @@
-//! Policy attachment: which policies act on an object, through which paths, to what effect, and what to tell about it.
+//! Policy attachment: which policies affect an object, through which paths, with which effective values and status.
 //!
 //! [`Graph`] takes in objects (Gateway API and others, CRDs, AttachmentConfigs, policies of any kind) as JSON and keeps
 //! up with every change. What it answers are values: effective policy with the source of every field, explanations,

@@ -1,4 +1,4 @@
-//! Which kinds live in namespaces, as far as files and names tell.
+//! Which kinds are namespaced, as far as files and names show.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;

@@ -32,7 +32,7 @@ pub(crate) enum Tree {
 /// The elements of a list of type `map`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Elements {
-    /// The fields that tell elements apart.
+    /// The fields that identify an element.
     keys: Vec<String>,
     items: Vec<(String, Tree)>,
 }
@@ -234,7 +234,7 @@ impl Elements {
         }
     }
 
-    /// An element without its keys would be no element of such a list, whoever set them.
+    /// An element keeps its key fields, no matter which policy set them: without them it is not an element of the list.
     fn with_keys(&self, tree: &Tree, mut value: Value) -> Value {
         if let (Tree::Object(fields), Value::Object(kept)) = (tree, &mut value) {
             for key in &self.keys {
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn trap_2_maps_are_replaced_in_field_mode_and_merged_by_patch() {
+    fn maps_are_replaced_in_field_mode_and_merged_by_patch() {
         let schema = schema();
         let spec = schema.property("spec").unwrap();
         let (below, above) = (

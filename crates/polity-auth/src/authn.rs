@@ -9,7 +9,7 @@ use super::token::{Objects, TokenError, TokenIssuer};
 use super::{ANONYMOUS, AUTHENTICATED, Secret, UserInfo};
 use polity_kinds::status::ApiError;
 
-/// What a request brings to prove who sent it.
+/// The credentials of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Credentials<'a> {
     /// The client certificate's subject, once the certificate was verified.
@@ -18,21 +18,21 @@ pub struct Credentials<'a> {
     pub authorization: Option<&'a str>,
 }
 
-/// A user and what their token is good for.
+/// A user, and the audiences of their token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: UserInfo,
     pub audiences: Vec<String>,
 }
 
-/// A token that was handed out in advance, and whose it is.
+/// A static token with its user.
 #[derive(Debug, Clone)]
 pub struct StaticToken {
     pub token: Secret,
     pub user: UserInfo,
 }
 
-/// Knows the credentials of one cluster.
+/// Verifies the credentials of one cluster.
 #[derive(Debug, Clone)]
 pub struct Authenticator {
     static_tokens: Vec<StaticToken>,
@@ -42,7 +42,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator that lets anonymous requests through to authorization.
+    /// An authenticator that passes anonymous requests to authorization.
     pub fn new(static_tokens: Vec<StaticToken>, issuer: TokenIssuer) -> Self {
         Self {
             static_tokens,
@@ -86,7 +86,7 @@ impl Authenticator {
         }
     }
 
-    /// The user of a token, as a TokenReview asks for it.
+    /// The user of a token, for a TokenReview.
     pub fn authenticate_token(
         &self,
         token: &str,
@@ -95,7 +95,7 @@ impl Authenticator {
         now: Timestamp,
     ) -> Result<Authenticated, TokenError> {
         if let Some(user) = self.static_user(token) {
-            // A static token is good for this API server and nothing else.
+            // A static token is only valid for this API server.
             let audiences: Vec<_> = self
                 .issuer
                 .audiences()
@@ -114,7 +114,7 @@ impl Authenticator {
     }
 
     fn static_user(&self, token: &str) -> Option<UserInfo> {
-        // All are compared, so that the time taken does not tell which one came close.
+        // All tokens are compared, so that the response time does not disclose which one is similar.
         let mut found = None;
         for known in &self.static_tokens {
             if known.token.is(token) {
@@ -125,7 +125,7 @@ impl Authenticator {
     }
 }
 
-/// The token of an `Authorization: Bearer …` header; other schemes are passed over.
+/// The token of an `Authorization: Bearer …` header. Other schemes are ignored.
 pub fn bearer_token(authorization: &str) -> Option<&str> {
     let mut words = authorization.trim().splitn(3, ' ');
     let scheme = words.next()?;

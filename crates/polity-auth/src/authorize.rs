@@ -7,10 +7,10 @@ use polity_kinds::status::{ApiError, Details, ResourceName};
 /// How requests are authorized.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AuthorizationMode {
-    /// Roles decide.
+    /// By RBAC roles.
     #[default]
     Rbac,
-    /// Everyone who proved who they are may do everything; for others roles decide.
+    /// Every authenticated user may do everything. For others roles decide.
     AlwaysAllow,
 }
 
@@ -19,7 +19,7 @@ pub enum AuthorizationMode {
 pub enum Decision {
     /// Allowed, with the rule that allows it; the reason may be empty.
     Allow { reason: String },
-    /// Nothing allows it, which refuses the request. The reason names what could not be resolved.
+    /// No rule allows the request, so it is refused. The reason contains resolution errors.
     NoOpinion { reason: String },
 }
 
@@ -45,7 +45,7 @@ impl Authorizer<'_> {
             };
         }
         match self.roles.decide(user, request) {
-            // A chain of authorizers names who found nothing.
+            // A chain of authorizers names those without an opinion.
             Decision::NoOpinion { reason } if !reason.is_empty() => Decision::NoOpinion {
                 reason: format!("rbac: {reason}"),
             },
@@ -53,7 +53,7 @@ impl Authorizer<'_> {
         }
     }
 
-    /// Whether the user may do this; if not, the answer to give.
+    /// Checks whether the user may do this. Otherwise returns the error response.
     pub fn require(&self, user: &UserInfo, request: &Attributes<'_>) -> Result<(), ApiError> {
         match self.decide(user, request) {
             Decision::Allow { .. } => Ok(()),
@@ -61,7 +61,7 @@ impl Authorizer<'_> {
         }
     }
 
-    /// What the user may do in a namespace, and which roles could not be found.
+    /// The permissions of the user in a namespace, and the roles that were not found.
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<RoleError>) {
         let (mut rules, errors) = self.roles.rules_for(user, namespace);
         if self.allows_everything(user) && !rules.starts_with(&Rule::everything()) {
@@ -133,7 +133,7 @@ fn cannot(user: &UserInfo, request: &Attributes<'_>) -> String {
     }
 }
 
-/// Keeps a refusal from looking like HTML to a browser: user names and paths come from outside.
+/// Prevents a browser from interpreting a refusal as HTML, because user names and paths come from clients.
 fn harmless(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_who_cannot_do_what_where() {
+    fn refusals_name_user_verb_resource_and_namespace() {
         let alice = user("alice", &[]);
         for (request, reason, expected) in [
             (

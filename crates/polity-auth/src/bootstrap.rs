@@ -1,8 +1,7 @@
-//! The roles and bindings every cluster starts with, and how a later start brings them up to date.
+//! The roles and bindings of a new cluster, and their update by a later start.
 //!
-//! `bootstrap.json` holds what a kube-apiserver 1.37 writes, as far as it speaks of API groups served
-//! here and of controllers that have something to do here. Lists are words, `core` is the group
-//! without a name.
+//! `bootstrap.json` contains the objects of kube-apiserver 1.37, limited to the API groups and controllers that exist
+//! here. Lists are separated by spaces, and `core` is the group without a name.
 
 use std::sync::LazyLock;
 
@@ -15,12 +14,12 @@ const DATA: &str = include_str!("bootstrap.json");
 const AGGREGATE_TO: &str = "rbac.authorization.k8s.io/aggregate-to-";
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// What a start must do to one of the objects.
+/// A change that a start must make to one of the objects.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// It is not there.
+    /// The object does not exist.
     Create(Value),
-    /// It is there and lacks something.
+    /// The object exists but is incomplete.
     Update(Value),
     /// It binds another role, which cannot be changed: delete it, then create this one.
     Recreate(Value),
@@ -35,10 +34,10 @@ pub fn objects() -> &'static [Value] {
     &OBJECTS
 }
 
-/// What must be written so that every object is there and grants at least what it should.
+/// The writes that are needed so that every object exists and grants at least its default permissions.
 ///
-/// Changes made by people stay: extra rules, subjects, labels and annotations are kept, and an object
-/// whose autoupdate annotation is `false` is left alone. `stored` finds by kind, namespace and name.
+/// Changes by users are preserved: additional rules, subjects, labels and annotations are kept, and an object whose
+/// autoupdate annotation is `false` is not changed. `stored` finds an object by kind, namespace and name.
 pub fn reconcile<'a>(stored: impl Fn(&str, &str, &str) -> Option<&'a Value>) -> Vec<Change> {
     objects()
         .iter()
@@ -68,7 +67,7 @@ fn is_other_role(expected: &Value, existing: &Value) -> bool {
         .is_some_and(|role| existing.get("roleRef") != Some(role))
 }
 
-/// The existing object with what it lacks of the expected one.
+/// The existing object, completed with the missing parts of the expected one.
 fn united(expected: &Value, existing: &Value) -> Value {
     let mut updated = existing.clone();
     for field in ["labels", "annotations"] {
@@ -132,7 +131,7 @@ struct Data {
 struct Role {
     namespace: Option<String>,
     name: String,
-    /// The role whose rules these become a part of.
+    /// The role into which these rules are aggregated.
     aggregate_to: Option<String>,
     /// The role that others aggregate to is this one.
     aggregates: Option<String>,

@@ -1,9 +1,9 @@
 //! Impersonation: acting as another user, if RBAC allows it.
 //!
-//! Kubernetes knows two ways to be allowed. The old one is the verb `impersonate` on the users, groups
-//! and so on that are asked for. The constrained one, since 1.36, is the pair `impersonate:{mode}` on
-//! whom and `impersonate-on:{mode}:{verb}` on the request itself. The first way that works is taken; a
-//! refusal names the first that was tried.
+//! Kubernetes has two kinds of permission for this. The old one is the verb `impersonate` on the requested users,
+//! groups and so on. The constrained one, since 1.36, is the pair of `impersonate:{mode}` on the target and
+//! `impersonate-on:{mode}:{verb}` on the request itself. The first that allows the request is used. A refusal names
+//! the first that was tried.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME_EXTRA: &str = "authentication.kubernetes.io/node-name";
 const GROUP: &str = "authentication.k8s.io";
 
-/// The user that a request asks to act as, from its headers.
+/// The user that a request impersonates, from its headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impersonation {
     wanted: UserInfo,
@@ -174,7 +174,7 @@ struct Check<'a> {
     mode: Mode,
 }
 
-/// Something to impersonate: what resource it counts as, and its name.
+/// A target of impersonation: its resource in RBAC, and its name.
 #[derive(Default)]
 struct Target<'a> {
     group: &'a str,
@@ -256,7 +256,7 @@ impl Check<'_> {
             };
         }
         match (self.mode, node_name(username)) {
-            // A user who may impersonate the node it runs on may do so on any node.
+            // Permission to impersonate the associated node applies to every node.
             (Mode::AssociatedNode, _) => Target {
                 group,
                 resource: "nodes",
@@ -360,8 +360,7 @@ fn text(value: &http::HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// The key of an extra, whose odd characters come percent-encoded; one that is not well encoded is
-/// taken as it is.
+/// The key of an extra, which is percent-encoded. An invalid encoding is used unchanged.
 fn percent_decoded(key: &str) -> String {
     let mut bytes = Vec::with_capacity(key.len());
     let mut rest = key.bytes();

@@ -1,8 +1,8 @@
 //! Authentication and authorization of Kubernetes API requests: client certificates and tokens, impersonation, RBAC,
 //! service account tokens, and the review kinds.
 //!
-//! Everything here is a function of values: the caller passes the request's credentials, the objects that were looked
-//! up, the time and the random bytes, and gets a decision or the error to send.
+//! Everything here is a function of values: the caller passes the request's credentials, the stored objects, the time
+//! and the random bytes, and gets a decision or the error to send.
 
 pub mod authn;
 pub mod authorize;
@@ -26,11 +26,11 @@ pub use secret::Secret;
 
 /// The user of a request without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
-/// The group of everyone whose credentials were checked.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of everyone else.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The group that may do everything, whatever the roles say.
+/// The group that may do everything, regardless of roles.
 pub const MASTERS: &str = "system:masters";
 
 /// The user of a request.
@@ -62,7 +62,7 @@ impl UserInfo {
     }
 }
 
-/// What is asked of the authorizer.
+/// A request to the authorizer.
 #[derive(Debug, Clone, Copy)]
 pub enum Attributes<'a> {
     Resource {

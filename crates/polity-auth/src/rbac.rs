@@ -1,4 +1,4 @@
-//! Role-based access control: an index of roles and bindings that answers who may do what.
+//! Role-based access control: an index of roles and bindings that answers permission checks.
 
 mod aggregate;
 mod escalation;
@@ -22,8 +22,7 @@ pub const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// An immutable set of roles and bindings that is cheap to clone.
 ///
-/// Cluster-wide ones live under the empty namespace. A rule or binding that cannot be read grants
-/// nothing.
+/// Cluster-wide ones are stored under the empty namespace. A rule or binding that cannot be parsed grants nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Roles {
     roles: ByNamespace<Vec<Rule>>,
@@ -53,7 +52,7 @@ struct Binding {
     subjects: Vec<Subject>,
 }
 
-/// A role that a binding names and that is not there.
+/// A binding refers to a role that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
     #[error("{kind}.{GROUP} {name:?} not found")]
@@ -65,7 +64,7 @@ pub enum RoleError {
 }
 
 impl Roles {
-    /// Indexes these objects; those of other kinds are passed over.
+    /// Indexes these objects. Objects of other kinds are skipped.
     pub fn from_objects<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut roles = Self::default();
         for object in objects {
@@ -145,8 +144,7 @@ impl Roles {
         Decision::NoOpinion { reason }
     }
 
-    /// Every rule that holds for the user in a namespace (none: at the cluster scope), and what could
-    /// not be resolved.
+    /// All rules of the user in a namespace (`None` means cluster scope), and the resolution errors.
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<RoleError>) {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         for grant in self.grants(user, namespace) {
@@ -312,7 +310,7 @@ fn remove<T>(index: &mut ByNamespace<T>, namespace: &str, name: &str) {
     }
 }
 
-/// What could not be resolved: one as it is, several in brackets, each once.
+/// Formats resolution errors: a single one unchanged, several in brackets without duplicates.
 pub fn unresolved(errors: impl IntoIterator<Item = impl ToString>) -> String {
     let mut seen = HashSet::new();
     let mut texts: Vec<String> = errors.into_iter().map(|error| error.to_string()).collect();

@@ -1,4 +1,4 @@
-//! Questions about users and permissions: objects that are answered on POST and never stored.
+//! The review kinds about users and permissions: they are evaluated on POST and never stored.
 
 mod access;
 
@@ -10,10 +10,10 @@ use super::token::{Objects, TokenError};
 use super::{Authenticator, Authorizer, UserInfo, rfc3339};
 use polity_kinds::status::{ApiError, ResourceName};
 
-/// What a review is answered from.
+/// The inputs of a review.
 #[derive(Clone, Copy)]
 pub struct ReviewContext<'a> {
-    /// Who asks.
+    /// The user who sends the review.
     pub user: &'a UserInfo,
     /// The namespace of the URL; empty at the cluster scope.
     pub namespace: &'a str,
@@ -23,8 +23,7 @@ pub struct ReviewContext<'a> {
     pub now: Timestamp,
 }
 
-/// Answers the review posted to `resource`, such as `selfsubjectaccessreviews`: the body with its
-/// status.
+/// Evaluates the review posted to `resource`, such as `selfsubjectaccessreviews`. Returns the body with its status.
 pub fn answer(
     resource: &str,
     body: &Value,
@@ -82,7 +81,7 @@ fn rules(body: &Value, context: &ReviewContext<'_>) -> Result<Value, ApiError> {
     if !errors.is_empty() {
         status["evaluationError"] = json!(unresolved(errors));
     }
-    // The one review whose answer does not repeat its spec.
+    // The only review whose response does not contain its spec.
     let empty = json!({"metadata": {}});
     let parts = json!({"spec": {}, "status": status});
     Ok(object(
@@ -133,7 +132,7 @@ fn token(body: &Value, context: &ReviewContext<'_>) -> Result<Value, ApiError> {
     ))
 }
 
-/// A token is first taken for a static one, then for a service account's; both errors are reported.
+/// A token is first checked as a static one, then as a service account token. Both errors are reported.
 fn refused(error: &TokenError) -> String {
     match error {
         TokenError::Unrecognized => error.to_string(),

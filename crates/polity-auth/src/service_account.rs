@@ -1,6 +1,6 @@
 //! How service accounts are called as users.
 
-/// What the user name of every service account starts with.
+/// The prefix of the user names of all service accounts.
 const USERNAME_PREFIX: &str = "system:serviceaccount:";
 /// The group of all service accounts.
 const ALL: &str = "system:serviceaccounts";

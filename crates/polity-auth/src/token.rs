@@ -1,7 +1,6 @@
 //! Service account tokens: claims, signing, and validation.
 //!
-//! A token is worth something only where its issuer and key are known, so the tokens of one cluster
-//! mean nothing to another.
+//! A token is only valid with its issuer and key, so the tokens of one cluster are not valid in another.
 
 mod bound;
 mod request;
@@ -70,7 +69,7 @@ pub struct ObjectClaim {
 /// Why a token is not accepted. The messages are those a TokenReview shows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Neither a token of this issuer nor one that was handed out.
+    /// Neither a token of this issuer nor a static token.
     #[error("invalid bearer token")]
     Unrecognized,
     #[error("invalid signature, no keys found")]
@@ -107,7 +106,7 @@ pub enum TokenError {
     Invalidated,
 }
 
-/// A token could not be made.
+/// A token could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("the token key cannot be used")]
 pub struct SigningError(#[from] jsonwebtoken::errors::Error);
@@ -164,7 +163,7 @@ impl TokenIssuer {
 
     /// Signs the claims of a token.
     pub fn sign(&self, claims: &Claims) -> Result<Secret, SigningError> {
-        // Kubernetes leaves out `typ`.
+        // Kubernetes omits `typ`.
         let header = Header {
             kid: Some(self.key_id.clone()),
             typ: None,
@@ -177,8 +176,8 @@ impl TokenIssuer {
         )?))
     }
 
-    /// Checks signature, time and audience; returns the claims and which of the `wanted`
-    /// audiences it is good for. Whether what it names still exists is [`TokenIssuer::authenticate`]'s.
+    /// Checks signature, time and audience. Returns the claims and the valid ones of the `wanted` audiences.
+    /// [`TokenIssuer::authenticate`] checks that the objects in the claims still exist.
     pub fn verify(
         &self,
         token: &str,
@@ -212,7 +211,7 @@ impl TokenIssuer {
         Ok((claims, audiences))
     }
 
-    /// The user of a token whose objects all still exist, and the audiences it is good for.
+    /// The user of a token whose objects all still exist, and the audiences for which it is valid.
     pub fn authenticate(
         &self,
         token: &str,
@@ -242,7 +241,7 @@ impl TokenIssuer {
     }
 }
 
-/// Time and audience are ours to check: the library would ask the system's clock.
+/// Time and audience are checked separately, because the library would use the system clock.
 fn signature_only() -> Validation {
     let mut validation = Validation::new(Algorithm::ES256);
     validation.validate_exp = false;

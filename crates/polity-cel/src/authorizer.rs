@@ -1,4 +1,4 @@
-//! `authorizer` in expressions: asking what a user may do.
+//! `authorizer` in expressions: checks the permissions of a user.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) const GROUP: &str = "kubernetes.authorization.GroupCheck";
 pub(crate) const RESOURCE: &str = "kubernetes.authorization.ResourceCheck";
 pub(crate) const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// The host's side of `authorizer`. Asked from inside an evaluation, so it answers from memory.
+/// The host's implementation of `authorizer`. It is called during an evaluation, so it must respond from memory.
 pub trait Authorizer: Send + Sync {
     /// Whether the user may do it.
     fn authorize(&self, query: &AccessQuery) -> AccessDecision;
@@ -23,7 +23,7 @@ pub trait Authorizer: Send + Sync {
 /// One question to an [`Authorizer`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessQuery {
-    /// Asked about this account; about the user of the request when there is none.
+    /// The ServiceAccount to check. `None` means the user of the request.
     pub service_account: Option<ServiceAccountRef>,
     pub verb: String,
     pub target: AccessTarget,
@@ -36,7 +36,7 @@ pub struct ServiceAccountRef {
     pub name: String,
 }
 
-/// What a verb is to be applied to. Empty members mean "none" or "all", as in RBAC.
+/// The object of an authorization check. Empty members mean "none" or "all", as in RBAC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessTarget {
     Path(String),
@@ -51,12 +51,12 @@ pub enum AccessTarget {
     },
 }
 
-/// The answer to an [`AccessQuery`].
+/// The result of an [`AccessQuery`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessDecision {
     pub allowed: bool,
     pub reason: String,
-    /// Why the question could not be answered.
+    /// Why the query failed.
     pub error: Option<String>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn resource(authorizer: Arc<dyn Authorizer>, target: AccessTarget) ->
     }))
 }
 
-/// Runs one of the authorizer's functions; the first argument is what it was called on.
+/// Runs one of the authorizer's functions. The first argument is the receiver.
 pub(crate) fn call(name: &str, arguments: &[Value]) -> Result<Value, EvalError> {
     let Some((Value::Opaque(receiver), rest)) = arguments.split_first() else {
         return Err(EvalError::NoSuchOverload);

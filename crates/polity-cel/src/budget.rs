@@ -15,14 +15,14 @@ pub struct Budget {
 pub(crate) struct Exhausted;
 
 impl Budget {
-    /// What Kubernetes allows one expression.
+    /// The limit of Kubernetes for one expression.
     pub const PER_EXPRESSION: u64 = 1_000_000;
-    /// What Kubernetes allows all rules of one object together.
+    /// The limit of Kubernetes for all rules of one object together.
     pub const PER_OBJECT: u64 = 10_000_000;
-    /// What Kubernetes allows all match conditions of one webhook together.
+    /// The limit of Kubernetes for all match conditions of one webhook together.
     pub const PER_MATCH: u64 = 2_500_000;
 
-    /// A budget of so many units.
+    /// A budget of this many units.
     pub fn of(units: u64) -> Self {
         Self { left: units }
     }
@@ -32,7 +32,7 @@ impl Budget {
         self.left
     }
 
-    /// Whether nothing is left.
+    /// Whether the budget is exhausted.
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
@@ -50,7 +50,7 @@ impl Budget {
         self.spend(bytes as u64 / 10 + 1)
     }
 
-    /// Lets `work` spend at most `units` of this budget.
+    /// Runs `work` with at most `units` of this budget.
     pub(crate) fn within<T>(&mut self, units: u64, work: impl FnOnce(&mut Self) -> T) -> T {
         let granted = units.min(self.left);
         let mut part = Self { left: granted };

@@ -1,7 +1,7 @@
-//! Checks a syntax tree against an environment and makes it ready to run.
+//! Checks a syntax tree against an environment and prepares it for evaluation.
 //!
-//! Types are inferred as far as they are declared. `dyn` passes every check, so what is refused
-//! here would have failed on every input.
+//! Types are inferred as far as they are declared. `dyn` passes every check, so an expression that is refused here
+//! would have failed on every input.
 
 mod comprehension;
 mod operator;

@@ -11,7 +11,7 @@ use crate::budget::Budget;
 use crate::expression::EvalError;
 use crate::library::{Conversion, library_function};
 
-/// A type as a value: what `type(x)` gives and what `string` means in `type(x) == string`.
+/// A type as a value: the result of `type(x)`, and the meaning of `string` in `type(x) == string`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TypeName(pub(crate) String);
 
@@ -94,7 +94,7 @@ pub(crate) fn optional(value: Option<Value>) -> Value {
     ))
 }
 
-/// What an optional holds; outer nothing where the value is no optional.
+/// The content of an optional. Returns `None` if the value is not an optional.
 #[expect(
     clippy::option_option,
     reason = "no optional, an empty one, a full one"
@@ -229,7 +229,7 @@ fn failed(from: &Value, to: &str) -> EvalError {
 }
 
 fn to_int(value: &Value) -> Result<Value, EvalError> {
-    // The first float beyond the range; the last one within is not i64::MAX.
+    // The first float beyond the range. The last one within it is not i64::MAX.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     Ok(Value::Int(match value {
         Value::Int(value) => *value,
@@ -298,7 +298,7 @@ fn to_string(value: &Value) -> Result<Value, EvalError> {
     Ok(Value::String(Arc::new(text)))
 }
 
-/// Parses an RFC 3339 time. Kept in UTC, which is what its accessors speak of.
+/// Parses an RFC 3339 time. It is stored in UTC, which its accessors use.
 pub(crate) fn timestamp(text: &str) -> Result<Value, EvalError> {
     match library_function("timestamp", text.into())? {
         Value::Timestamp(time) => Ok(Value::Timestamp(time.to_utc().fixed_offset())),

@@ -24,7 +24,7 @@ const KEYWORDS: [&str; 21] = [
     "while",
 ];
 
-/// Whether CEL keeps a word for itself.
+/// Whether a word is reserved in CEL.
 pub fn is_reserved(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }

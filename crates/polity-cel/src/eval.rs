@@ -21,7 +21,7 @@ type Outcome = Result<Value, EvalError>;
 /// Compiled patterns stay below this, so that one hostile pattern costs milliseconds at most.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// What it costs to compile a pattern that is known only now.
+/// The cost of compiling a pattern that is only known at run time.
 const PATTERN_COST: u64 = 1_000;
 
 /// One run of one expression.
@@ -421,7 +421,7 @@ impl<'a> Evaluation<'a> {
 /// As in Kubernetes: a check costs far more than a step.
 const AUTHORIZER_COST: u64 = 1_000;
 
-/// Compiles a pattern, refusing what would grow too large.
+/// Compiles a pattern, and refuses patterns that would become too large.
 pub(crate) fn compile_pattern(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(pattern)
         .size_limit(MAX_PATTERN_BYTES)

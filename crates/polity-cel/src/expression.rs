@@ -1,4 +1,4 @@
-//! The face of the crate: environments, compiled expressions, and what they are evaluated with.
+//! The public API of the crate: environments, compiled expressions, and the inputs of an evaluation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ const CLUSTER: &str = "managedCluster";
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     pub(crate) variables: BTreeMap<String, Type>,
-    /// Whether the functions for predicates over clusters are there.
+    /// Whether the functions for cluster predicates are declared.
     pub(crate) knows_clusters: bool,
 }
 
 impl Environment {
-    /// No variables at all.
+    /// An environment without variables.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What match conditions of webhooks may use: `object`, `oldObject`, `request` and `authorizer`.
+    /// The variables of match conditions of webhooks: `object`, `oldObject`, `request` and `authorizer`.
     pub fn match_conditions() -> Self {
         let mut environment = Self::new().variable("object").variable("oldObject");
         environment.declare("request", admission_request());
@@ -44,7 +44,7 @@ impl Environment {
         environment
     }
 
-    /// What predicates of placements may use: `managedCluster`, its scores, and `parseJSON`.
+    /// The variables and functions of placement predicates: `managedCluster`, its scores, and `parseJSON`.
     pub fn cluster_predicates() -> Self {
         Self {
             knows_clusters: true,
@@ -95,7 +95,7 @@ fn admission_request() -> Type {
     ])
 }
 
-/// What an expression must evaluate to.
+/// The required result type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     Bool,
@@ -103,7 +103,7 @@ pub enum Output {
     Any,
 }
 
-/// Why a text is no usable expression.
+/// Why a text is not a valid expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// It does not parse or does not type-check; the text points at the place.

@@ -1,18 +1,17 @@
 //! CEL with the Kubernetes libraries: compile once, check, evaluate within bounds of work and size.
 //!
-//! Parsing and most library functions come from `kube-cel`; checking and evaluation are ours,
-//! because an API server needs three things that crate leaves out:
+//! Parsing and most library functions come from `kube-cel`. Checking and evaluation are ours, because an API server
+//! needs three things that crate lacks:
 //!
-//! - **Types before run time.** [`Expression::compile`] infers types as far as the environment
-//!   declares them. An unknown variable, function or field, a call that no overload fits and a
-//!   result that cannot be of the wanted type are refused; what is `dyn` is checked at run time.
-//! - **Bounds.** Evaluation spends units of a [`Budget`]: one for every step, more for work that
-//!   grows with its operands, paid before the work is done. What the expression can do with its
-//!   budget is therefore bounded in time and memory, whatever it says and whatever it is given.
-//!   There is no clock, no lock and no thread involved, so the same input always ends the same way.
-//! - **The authorizer.** Expressions may ask what a user may do, through [`Authorizer`].
+//! - **Types before run time.** [`Expression::compile`] infers types as far as the environment declares them. It
+//!   rejects unknown variables, functions and fields, calls without a matching overload, and results that cannot have
+//!   the required type. Values of type `dyn` are checked at run time.
+//! - **Bounds.** Evaluation spends units of a [`Budget`]: one for every step, and more for work that grows with its
+//!   operands, paid before the work is done. Time and memory of an evaluation are therefore bounded for every
+//!   expression and every input. No clock, lock or thread is involved, so the same input always has the same result.
+//! - **The authorizer.** Expressions can check permissions of a user through [`Authorizer`].
 //!
-//! [`Rules`] runs the `x-kubernetes-validations` of a CRD on top of that.
+//! [`Rules`] evaluates the `x-kubernetes-validations` of a CRD.
 
 mod authorizer;
 mod budget;

@@ -1,7 +1,7 @@
-//! The functions of the Kubernetes CEL environment: their overloads, what they cost, how they run.
+//! The functions of the Kubernetes CEL environment: their overloads, costs and implementations.
 //!
-//! Only what a 1.37 API server declares is declared here. Most functions run in `kube-cel`; those
-//! whose behaviour differs there, or whose cost could not be bounded from outside, are ours.
+//! Only functions that a 1.37 API server declares are declared here. Most functions run in `kube-cel`. Those that
+//! behave differently there, or whose cost cannot be bounded from outside, are implemented here.
 
 use std::sync::LazyLock;
 
@@ -56,13 +56,13 @@ enum Kind {
     /// The element type of the first parameter.
     Element,
     OptionalElement,
-    /// What the first parameter, an optional, holds.
+    /// The content of the first parameter, which is an optional.
     Held,
     /// An optional of the first parameter.
     Holder,
 }
 
-/// How a function runs.
+/// How a function is implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run {
     Library,
@@ -300,7 +300,7 @@ const OVERLOADS: &[Overload] = &[
     method("errored", &[DECISION], Bool, AUTHZ), method("error", &[DECISION], Text, AUTHZ),
 ];
 
-/// What predicates over clusters may call besides; no API server declares it.
+/// Additional functions of cluster predicates. API servers do not declare them.
 #[rustfmt::skip]
 const CLUSTER_OVERLOADS: &[Overload] = &[
     method("parseJSON", &[Text], Any, native(Native::ParseJson)),
@@ -471,7 +471,7 @@ impl Function {
         pay(self.name, arguments, budget)?;
         let result = in_library(call, arguments);
         match self.name {
-            // The library answers with an error instead of an empty optional.
+            // The library returns an error instead of an empty optional.
             "format.named" => Ok(convert::optional(result.ok())),
             _ => result,
         }
@@ -512,7 +512,7 @@ fn in_library(call: &IdedExpr, arguments: &[Value]) -> Result<Value, EvalError> 
     })
 }
 
-/// Spends what a call of the library may cost at most, and refuses what it would not survive.
+/// Spends the maximum cost of a library call, and refuses calls with unsafe arguments.
 fn pay(name: &str, arguments: &[Value], budget: &mut Budget) -> Result<(), EvalError> {
     for argument in arguments {
         operators::spend_deep(argument, budget)?;
@@ -561,7 +561,7 @@ fn pay(name: &str, arguments: &[Value], budget: &mut Budget) -> Result<(), EvalE
     Ok(())
 }
 
-/// How many digits the `%.Nf` clauses of a format ask for.
+/// How many digits the `%.Nf` clauses of a format request.
 fn format_digits(format: &str) -> u64 {
     format
         .split("%.")

@@ -1,4 +1,4 @@
-//! What a checked expression becomes: names resolved, macros recognised, functions bound.
+//! The checked form of an expression: names are resolved, macros expanded, and functions bound.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Node {
     }
 }
 
-/// An element of a literal; an optional one is left out where it has no value.
+/// An element of a literal. An optional element without a value is omitted.
 #[derive(Debug)]
 pub(crate) struct Element {
     pub(crate) node: Node,
@@ -106,7 +106,7 @@ pub(crate) struct Comprehension {
     pub(crate) body: Node,
 }
 
-/// What a loop makes of its body's values.
+/// How a loop combines the values of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ComprehensionKind {
     All,

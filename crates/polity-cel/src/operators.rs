@@ -117,7 +117,7 @@ fn contains(item: &Value, container: &Value, budget: &mut Budget) -> Result<bool
     }
 }
 
-/// A value as the key of a map. A double that is a whole number stands for the integer.
+/// A value as the key of a map. A double without a fractional part equals the integer.
 pub(crate) fn key_ref(value: &Value) -> Option<KeyRef<'_>> {
     match value {
         Value::Int(value) => Some(KeyRef::Int(*value)),

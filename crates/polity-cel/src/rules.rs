@@ -79,7 +79,7 @@ impl Node {
 }
 
 impl Rule {
-    /// What errors call the rule.
+    /// The text that identifies the rule in errors.
     fn name(&self) -> &str {
         if self.message.is_empty() {
             self.text.trim()
@@ -114,7 +114,7 @@ impl Rules {
         self.root.is_none()
     }
 
-    /// Runs the rules on an object that already fits its schema; `old` is what it replaces.
+    /// Evaluates the rules on an object that matches its schema. `old` is the object that it replaces.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut run = Run {
             errors: Vec::new(),
@@ -133,10 +133,10 @@ impl Rules {
     }
 }
 
-/// Where a value stands and what stood there before.
+/// A value with its path and its old value.
 struct ValuePosition<'a> {
     path: FieldPath,
-    /// The old value, where it can be told which one that is.
+    /// The old value, if it can be correlated.
     old: Option<&'a Value>,
     /// The closest pair of new and old values around this one.
     ratchet: Option<(&'a Value, &'a Value)>,
@@ -151,7 +151,7 @@ impl<'a> ValuePosition<'a> {
         }
     }
 
-    /// Whether nothing changed here, so that a rule which came later must not be held against it.
+    /// Whether nothing changed here, so that a newer rule must not fail.
     fn is_unchanged(&self) -> bool {
         self.ratchet.is_some_and(|(new, old)| new == old)
     }
@@ -323,7 +323,7 @@ impl Run {
         Err(Stop)
     }
 
-    /// The message of a failed rule; an expression that gives no usable text is passed over.
+    /// The message of a failed rule. A message expression without a usable text is ignored.
     fn message(&mut self, rule: &Rule, bindings: &Bindings) -> String {
         let computed = rule
             .message_expression
@@ -380,7 +380,7 @@ fn without_value(kind: FieldErrorKind, path: &FieldPath, message: String) -> Fie
     }
 }
 
-/// What identifies an item of a map-like list; nothing where it has no identity.
+/// The identity of an item of a map-like list, or `None` if it has no identity.
 fn list_key(item: &Value, keys: &[ListKey]) -> Option<Vec<String>> {
     let members = item.as_object()?;
     if keys.is_empty() {

@@ -107,7 +107,7 @@ pub(crate) fn pointing_at(text: &str, line: usize, column: usize, message: &str)
     }
 }
 
-/// Like [`pointing_at`] the first place where `needle` stands; the parser tells no better.
+/// Like [`pointing_at`] for the first occurrence of `needle`, because the parser does not report the position.
 pub(crate) fn pointing_at_text(text: &str, needle: &str, message: &str) -> String {
     pointing_at_offset(text, find_word(text, needle).unwrap_or(0), message)
 }

@@ -1,4 +1,4 @@
-//! What expressions mean, which are refused, and that none of them can do harm.
+//! Results of expressions, rejected expressions, and the limits of evaluation.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn evaluate(text: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn expressions_mean_what_kubernetes_means() {
+fn expressions_evaluate_as_in_kubernetes() {
     let truths = [
         // Fields, presence and maps.
         "object.spec.replicas == 3",
@@ -439,7 +439,7 @@ fn odd_numbers_do_not_break_the_libraries() {
         "(-9223372036854775808) % -1 == 0",
     ];
     for text in cases {
-        // No panic; whether it is an error is the library's business.
+        // No panic. Whether it is an error depends on the library.
         let _ = evaluate(text);
     }
 }
@@ -561,7 +561,7 @@ fn predicates_over_clusters() {
         holds("managedCluster.metadata.name").unwrap_err(),
         "expression evaluated to string, not bool"
     );
-    // Elsewhere nobody knows these functions.
+    // These functions are not declared in other environments.
     for text in ["object.scores('usage')", "'{}'.parseJSON()"] {
         assert!(
             evaluate(text).unwrap_err().contains("undeclared reference"),

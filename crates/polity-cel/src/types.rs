@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known about a value before it exists. `Dyn` is "anything".
+/// The static type of a value. `Dyn` means any type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Type {
     Dyn,
@@ -109,7 +109,7 @@ impl Type {
         }
     }
 
-    /// What comprehensions iterate over.
+    /// The type of the elements that comprehensions iterate over.
     pub(crate) fn element(&self) -> Option<Self> {
         match self {
             Self::Dyn => Some(Self::Dyn),

@@ -11,7 +11,9 @@ use polity_runtime::args::ClientArgs;
 use polity_runtime::clock::Clock;
 
 use crate::exit::Exit;
-use crate::health::{Finding, Target, cluster, exit, observe, reachable, table, unreachable};
+use crate::health::{
+    Finding, ReachedCluster, Target, cluster, exit, observe, reachable, table, unreachable,
+};
 use crate::local::{DataDirArgs, Local};
 use crate::output::{OutputArgs, Paint};
 
@@ -53,8 +55,11 @@ impl DoctorArgs {
             Target::Local(local) => findings.extend(of_local(&local, now).await),
             Target::Cluster(client) => {
                 findings.extend(local::not_applicable());
-                let client = crate::connect(&client).await?;
-                findings.extend(of_cluster(&client, "the cluster", None, now).await);
+                let cluster = ReachedCluster::Kubeconfig;
+                match crate::connect(&client).await {
+                    Ok(client) => findings.extend(of_cluster(&client, cluster, None, now).await),
+                    Err(error) => findings.push(unreachable(cluster, &error)),
+                }
             }
         }
         findings.push(kubectl().await);
@@ -70,17 +75,19 @@ async fn of_local(local: &Local, now: Timestamp) -> Vec<Finding> {
     };
     // The hub comes first, and it alone has the controller and the policy servers.
     for (index, cluster) in run.clusters.iter().enumerate() {
-        let client = match crate::local_client(&run.kubeconfig, &cluster.context).await {
+        let client = crate::local_client(&run.kubeconfig, &cluster.context).await;
+        let cluster = ReachedCluster::Local(local, &cluster.context);
+        let client = match client {
             Ok(client) => client,
             Err(error) => {
-                findings.push(unreachable(&cluster.context, &error));
+                findings.push(unreachable(cluster, &error));
                 continue;
             }
         };
         if index == 0 {
-            findings.extend(of_cluster(&client, &cluster.context, Some(run.started), now).await);
+            findings.extend(of_cluster(&client, cluster, Some(run.started), now).await);
         } else {
-            findings.push(reachable(&client, &cluster.context).await);
+            findings.push(reachable(&client, cluster).await);
         }
     }
     findings
@@ -89,11 +96,11 @@ async fn of_local(local: &Local, now: Timestamp) -> Vec<Finding> {
 /// Everything about the installation in a cluster; without a response from it, that only.
 async fn of_cluster(
     client: &Client,
-    name: &str,
+    cluster: ReachedCluster<'_>,
     started: Option<Timestamp>,
     now: Timestamp,
 ) -> Vec<Finding> {
-    match observe::observe_reachable(client, name, started).await {
+    match observe::observe_reachable(client, cluster, started).await {
         Err(unreachable) => vec![unreachable],
         Ok((reachable, observed)) => {
             let mut findings = vec![reachable];

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::exit::{Exit, Hinted};
 use crate::local::{DataDirArgs, Local};
 
-/// Stop the Polity that runs on this machine; its data stays
+/// Stop the local instance; its data stays
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  polity down\n  polity down --data-dir /tmp/try")]
 pub struct DownArgs {

@@ -7,7 +7,6 @@ mod desired_status;
 mod generate;
 mod inputs;
 mod log;
-mod policies;
 mod show;
 
 use std::collections::BTreeSet;
@@ -28,6 +27,7 @@ use polity_source::cluster::{
     ClusterModel, ConfigurationCluster, DryRunUpdates, Kinds, LiveReader, ObjectCache,
     SchemaUpdates, TemplateHost,
 };
+use polity_source::configuration_policies::{PolicyFileError, read_for_dry_run};
 use polity_source::schemas::Schemas;
 use polity_template::{Limits, Rules};
 use serde_json::Value;
@@ -118,7 +118,7 @@ impl DryrunArgs {
     pub async fn run(self) -> anyhow::Result<Exit> {
         let ended = match self.command {
             Some(DryrunCommand::Generate(args)) => args.run().await.map(|()| Exit::Fine),
-            None => self.evaluate().await.and_then(Answer::print),
+            None => self.evaluate().await.and_then(DryrunReport::print),
         };
         Ok(ended.unwrap_or_else(|error| {
             exit::report(&error);
@@ -127,7 +127,7 @@ impl DryrunArgs {
     }
 
     /// Evaluates all policies, and writes the files that were asked for.
-    async fn evaluate(self) -> anyhow::Result<Answer> {
+    async fn evaluate(self) -> anyhow::Result<DryrunReport> {
         let Self {
             command: _,
             policy,
@@ -145,7 +145,7 @@ impl DryrunArgs {
             client,
         } = self;
         let policy = policy.context("--policy is required")?;
-        let policies = policies::read(&policy)?;
+        let policies = read_for_dry_run(&policy).map_err(with_hint)?;
         let desired_status = desired_status.map(|path| desired_status::read(&path));
         let report = Report {
             desired_status: desired_status.transpose()?,
@@ -191,7 +191,7 @@ impl DryrunArgs {
             write_file(&path, &documents.join("---\n"))?;
         }
         let blocks: Vec<&str> = evaluated.iter().map(|one| one.text.as_str()).collect();
-        Ok(Answer {
+        Ok(DryrunReport {
             text: blocks.join("\n"),
             compliant: evaluated.iter().all(|one| one.compliant),
         })
@@ -199,12 +199,12 @@ impl DryrunArgs {
 }
 
 /// What all policies came to.
-struct Answer {
+struct DryrunReport {
     text: String,
     compliant: bool,
 }
 
-impl Answer {
+impl DryrunReport {
     fn print(self) -> anyhow::Result<Exit> {
         std::io::stdout().lock().write_all(self.text.as_bytes())?;
         Ok(self.exit())
@@ -365,6 +365,18 @@ fn say_unconfirmed(messages: &mut [String], unconfirmed: &BTreeSet<GroupVersionK
             " (there is no schema of {}: what a server would default or leave out is not known)",
             kinds.join(", ")
         );
+    }
+}
+
+fn with_hint(error: PolicyFileError) -> anyhow::Error {
+    match error {
+        PolicyFileError::Load(load) => load.into(),
+        PolicyFileError::NotOneObject { .. } => Hinted::new(
+            error.to_string(),
+            "a policy file holds one ConfigurationPolicy or one Policy",
+        )
+        .into(),
+        PolicyFileError::Invalid(_) => error.into(),
     }
 }
 

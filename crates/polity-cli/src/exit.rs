@@ -10,6 +10,8 @@ use polity_source::cluster::FillError;
 use polity_source::manifests::LoadError;
 use polity_source::reports::ReportReadError;
 
+/// The most kinds that a hint lists: those of a few files, not those of a cluster.
+const KINDS_SHOWN: usize = 8;
 /// What a shell makes of a program that a closed pipe ended.
 const UNREAD: u8 = 141;
 
@@ -63,7 +65,7 @@ pub fn in_words(error: &anyhow::Error) -> String {
         let (text, is_last) = match Cause::of(cause) {
             Cause::Failure(failure) => (failure.message, true),
             Cause::Wrapper => continue,
-            Cause::Other => (cause.to_string(), false),
+            Cause::Other => (without_number(&cause.to_string()), false),
         };
         if !words.last().is_some_and(|last| last.ends_with(&text)) {
             words.push(text);
@@ -75,14 +77,24 @@ pub fn in_words(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
+/// An error of the operating system without its number.
+fn without_number(text: &str) -> String {
+    let Some((before, after)) = text.split_once(" (os error ") else {
+        return text.to_owned();
+    };
+    let rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    let before = before.replace("No such file or directory", "no such file or directory");
+    format!("{before}{rest}")
+}
+
 /// What the user can do about an error, if that is known.
-fn hint(error: &anyhow::Error) -> Option<String> {
+pub(crate) fn hint_of(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
             return Some(hinted.hint.clone());
         }
         if let Some(connect) = cause.downcast_ref::<ConnectError>() {
-            return Some(connect.hint().to_owned());
+            return Some(connect.hint());
         }
         if let Some(load) = cause.downcast_ref::<LoadError>() {
             return load.hint().map(str::to_owned);
@@ -107,12 +119,22 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 /// How to name an object or a kind so that it is found.
 fn name_hint(error: &NameError) -> String {
     match error {
-        NameError::UnknownKind { similar, .. } if similar.is_empty() => {
-            "no object and no CRD is of such a kind".to_owned()
+        NameError::UnknownKind { similar, known, .. } if similar.is_empty() => {
+            let here = match known.len() {
+                n if n <= KINDS_SHOWN => format!("the kinds here are {}; ", known.join(", ")),
+                _ => String::new(),
+            };
+            format!("{here}`kubectl api-resources` lists all kinds of a cluster")
         }
         NameError::UnknownKind { similar, .. } => format!("did you mean {}?", similar.join(", ")),
         NameError::AmbiguousKind { .. } => "name the group too: KIND.group/NAME".to_owned(),
         NameError::NoName(_) => "write KIND/NAME".to_owned(),
+        NameError::NotFound(object) if object.namespace.is_none() => {
+            format!(
+                "`kubectl get {}` lists those that exist",
+                object.kind.to_lowercase()
+            )
+        }
         NameError::NotFound(_) => {
             "name another namespace with -n, or another source with -m".to_owned()
         }
@@ -158,7 +180,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(UNREAD);
     }
     let mut line = format!("error: {}", in_words(error));
-    if let Some(hint) = hint(error) {
+    if let Some(hint) = hint_of(error) {
         line.push_str("\nhint: ");
         line.push_str(&hint);
     }
@@ -187,7 +209,7 @@ mod tests {
         let watched = Err::<(), _>(watched).context("listing Pods");
         for error in [plain.unwrap_err(), watched.unwrap_err()] {
             assert_eq!(in_words(&error), expected);
-            assert!(hint(&error).is_some_and(|hint| hint.contains("--as")));
+            assert!(hint_of(&error).is_some_and(|hint| hint.contains("--as")));
         }
         let status = Status::failure("too old", "Expired").with_code(410);
         let gone = watcher::Error::WatchError(status.boxed());
@@ -198,10 +220,37 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_kind_leads_to_the_kinds_that_exist() {
+        let known: Vec<String> = (0..30).map(|n| format!("Kind{n:02}")).collect();
+        let unknown = |similar: &[&str], known: &[String]| NameError::UnknownKind {
+            text: "pods".to_owned(),
+            similar: similar.iter().map(|it| (*it).to_owned()).collect(),
+            known: known.to_vec(),
+        };
+        assert_eq!(
+            name_hint(&unknown(&[], &known[..2])),
+            "the kinds here are Kind00, Kind01; `kubectl api-resources` lists all kinds of a cluster"
+        );
+        let many = name_hint(&unknown(&[], &known));
+        assert_eq!(many, "`kubectl api-resources` lists all kinds of a cluster");
+        assert_eq!(name_hint(&unknown(&["PodX"], &known)), "did you mean PodX?");
+    }
+
+    #[test]
+    fn an_error_of_the_operating_system_has_no_number() {
+        let missing = std::fs::read_to_string("/no/such/file");
+        let error = missing.context("reading /no/such/file").unwrap_err();
+        assert_eq!(
+            in_words(&error),
+            "reading /no/such/file: no such file or directory"
+        );
+    }
+
+    #[test]
     fn a_hint_of_our_own_comes_before_that_of_the_failure() {
         let hinted = Hinted::new("there is no policy", "kubectl get cap");
         let error = anyhow::Error::new(hinted).context("looking");
         assert_eq!(in_words(&error), "looking: there is no policy");
-        assert_eq!(hint(&error).as_deref(), Some("kubectl get cap"));
+        assert_eq!(hint_of(&error).as_deref(), Some("kubectl get cap"));
     }
 }

@@ -5,150 +5,13 @@
 
 mod sarif;
 
-use std::cmp::Ordering;
 use std::io::Write as _;
 
+pub use polity_source::findings::{Finding, Level, Rule};
 use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::output::Paint;
-
-/// How bad a finding is; the worst comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// It does not work, or not as it was meant.
-    Error,
-    /// It works, and will surprise someone.
-    Warning,
-    /// Good to know.
-    Note,
-}
-
-impl Level {
-    /// The word for it, which is also that of SARIF.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-}
-
-/// One thing to say.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Finding {
-    pub level: Level,
-    /// The rule that found it, an identifier that stays the same for ever: `dependency-cycle`.
-    pub rule: String,
-    /// The file it is about, as the user would name it; empty when it is about no file.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub file: String,
-    /// The line in the file, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    /// The object, and the field in it: `Policy/shop/tls spec.dependencies[0]`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub place: String,
-    /// What is wrong and why it matters.
-    pub why: String,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub mend: String,
-}
-
-impl Finding {
-    /// A finding without a place yet.
-    pub fn new(level: Level, rule: impl Into<String>, why: impl Into<String>) -> Self {
-        Self {
-            level,
-            rule: rule.into(),
-            file: String::new(),
-            line: None,
-            place: String::new(),
-            why: why.into(),
-            mend: String::new(),
-        }
-    }
-
-    pub fn error(rule: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::new(Level::Error, rule, why)
-    }
-
-    pub fn warning(rule: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::new(Level::Warning, rule, why)
-    }
-
-    pub fn note(rule: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::new(Level::Note, rule, why)
-    }
-
-    /// The same, in a file.
-    #[must_use]
-    pub fn in_file(mut self, file: impl Into<String>, line: Option<usize>) -> Self {
-        self.file = file.into();
-        self.line = line;
-        self
-    }
-
-    /// The same, about an object or a field of it.
-    #[must_use]
-    pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.place = place.into();
-        self
-    }
-
-    /// The same, with what to do about it.
-    #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = mend.into();
-        self
-    }
-
-    /// `file:line`, as editors and terminals make it a link.
-    fn link(&self) -> String {
-        match self.line {
-            Some(line) => format!("{}:{line}", self.file),
-            None => self.file.clone(),
-        }
-    }
-
-    /// By place, as one reads files; at one place the worst first.
-    fn reading_order(&self, other: &Self) -> Ordering {
-        (&self.file, self.line, self.level, &self.rule)
-            .cmp(&(&other.file, other.line, other.level, &other.rule))
-            .then_with(|| (&self.place, &self.why).cmp(&(&other.place, &other.why)))
-    }
-}
-
-/// A rule, for those who want to know more than its name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Rule {
-    pub id: String,
-    /// What it looks for, in a sentence.
-    pub summary: String,
-    /// Why that matters and what to do, in a paragraph; may be empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub help: String,
-}
-
-impl Rule {
-    pub fn new(id: impl Into<String>, summary: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            summary: summary.into(),
-            help: String::new(),
-        }
-    }
-
-    #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = help.into();
-        self
-    }
-}
 
 /// All that a command found, in the order of files and lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -172,7 +35,7 @@ pub enum FindingsFormat {
 /// `-o FORMAT`, for commands that find things.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct FindingsArgs {
-    /// How findings are printed
+    /// Output format
     #[arg(
         short = 'o',
         long = "output",
@@ -267,13 +130,13 @@ impl Findings {
     /// For programs: the findings, and how many there are of each level.
     pub fn to_json(&self) -> serde_json::Result<String> {
         #[derive(Serialize)]
-        struct Answer<'a> {
+        struct FindingList<'a> {
             errors: usize,
             warnings: usize,
             notes: usize,
             findings: &'a [Finding],
         }
-        serde_json::to_string_pretty(&Answer {
+        serde_json::to_string_pretty(&FindingList {
             errors: self.count(Level::Error),
             warnings: self.count(Level::Warning),
             notes: self.count(Level::Note),

@@ -11,7 +11,7 @@ mod reach;
 mod target;
 
 pub(crate) use finding::{Finding, Severity, exit, table};
-pub(crate) use reach::{reachable, unreachable};
+pub(crate) use reach::{ReachedCluster, reachable, unreachable};
 pub(crate) use target::Target;
 
 #[cfg(test)]

@@ -1,15 +1,9 @@
 //! `polity lint`: mistakes in governance manifests that would show only on a hub, or only when a rollout stands still.
 
-mod cycles;
-mod placements;
-mod rules;
-mod schemas;
-mod strategies;
-
 use crate::exit::{Exit, Hinted};
-use crate::findings::{Finding, Findings, FindingsArgs, Level};
+use crate::findings::{Findings, FindingsArgs};
 use crate::manifests::{self, ManifestArgs};
-use polity_source::{HubManifests, Manifests};
+use polity_source::{Manifests, lint};
 
 /// Check governance manifests: policies, bindings, placements and sets
 #[derive(Debug, clap::Args)]
@@ -37,35 +31,9 @@ impl LintArgs {
     }
 }
 
-/// Looks over what was loaded.
+/// The findings in loaded manifests.
 pub(crate) fn lint(manifests: &Manifests) -> Findings {
-    let mut governance = HubManifests::read(manifests);
-    // Time decides about tolerations alone, and no rule is about those that run out.
-    governance.decide(jiff::Timestamp::UNIX_EPOCH);
-    let unreadable = manifests
-        .problems
-        .iter()
-        .chain(&governance.problems)
-        .map(|problem| {
-            Finding::error(rules::UNDECODABLE, problem.message.clone())
-                .in_file(problem.origin.file.as_ref(), Some(problem.origin.line))
-                .mend("mend the document; everything else was looked at without it")
-        });
-    let mut findings: Vec<Finding> = unreadable.collect();
-    let lint = rules::Lint {
-        manifests,
-        governance: &governance,
-    };
-    findings.extend(lint.all());
-    let refused = schemas::refused(manifests, &governance.problems);
-    // What a rule has better words for is not said again.
-    let is_news = |finding: &Finding| {
-        let mut errors = findings.iter().filter(|said| said.level == Level::Error);
-        !errors.any(|said| !said.place.is_empty() && finding.place.starts_with(&said.place))
-    };
-    let refused: Vec<Finding> = refused.into_iter().filter(is_news).collect();
-    findings.extend(refused);
-    Findings::new(rules::rules(), findings)
+    Findings::new(lint::rules(), lint::lint(manifests))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A Polity that runs on this machine: its data directory, who holds it, and what it said about itself.
+//! The instance that runs on this machine: its data directory, its lock, and the state that it recorded.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use polity_store::OpenError;
 use serde::{Deserialize, Serialize};
 
-/// `--data-dir`, for every command about the local Polity.
+/// `--data-dir`, for every command about the local instance.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct DataDirArgs {
-    /// Where data lives [default: the user's data directory, ~/.local/share/polity]
+    /// The data directory [default: ~/.local/share/polity]
     #[arg(long, value_name = "DIR", env = polity_runtime::env::DATA_DIR)]
     pub data_dir: Option<PathBuf>,
 }
@@ -39,7 +39,7 @@ pub struct RunState {
     pub clusters: Vec<ClusterState>,
 }
 
-/// One cluster of a running Polity.
+/// One cluster of a running instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterState {
@@ -48,19 +48,21 @@ pub struct ClusterState {
     pub context: String,
 }
 
-/// How to continue when the store of a cluster in `data_dir` cannot be opened.
-pub fn store_hint(cluster: &str, error: &OpenError, data_dir: &Path) -> Option<String> {
+/// How to continue when the store of a cluster of `local` cannot be opened.
+pub fn store_hint(cluster: &str, error: &OpenError, local: &Local) -> Option<String> {
     if let Some(file) = error.damaged_file() {
         return Some(format!(
-            "restore a backup with `polity restore FILE --force`; without one, move {} away and cluster {cluster:?} \
-             starts empty, or delete everything with `polity reset`",
-            file.display()
+            "restore a backup with `{}`; without one, move {} away and cluster {cluster:?} \
+             starts empty, or delete everything with `{}`",
+            local.command("restore FILE --force"),
+            file.display(),
+            local.command("reset")
         ));
     }
     match error {
         OpenError::ReadOnly { .. } => Some(format!(
             "{} must be writable for this user",
-            data_dir.display()
+            local.dir().display()
         )),
         OpenError::Full { .. } => Some("free some space, then start again".to_owned()),
         OpenError::Format { .. } => Some(
@@ -70,6 +72,24 @@ pub fn store_hint(cluster: &str, error: &OpenError, data_dir: &Path) -> Option<S
         | OpenError::Foreign { .. }
         | OpenError::InUse { .. }
         | OpenError::Io { .. } => None,
+    }
+}
+
+/// A command about the instance in a data directory; in the usual one without a directory.
+pub fn command_in(data_dir: Option<&Path>, command: &str) -> String {
+    match data_dir {
+        Some(dir) => format!("polity {command} --data-dir {}", quoted(dir)),
+        None => format!("polity {command}"),
+    }
+}
+
+/// A path as a shell takes it.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@%,=".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -103,8 +123,7 @@ pub struct Local {
     dir: PathBuf,
 }
 
-/// Held by the process that runs on a data directory; the system lets go of it when the process ends,
-/// however it ends.
+/// The lock of the process that runs on a data directory. The system releases it when the process ends.
 #[derive(Debug)]
 pub struct Held {
     _file: File,
@@ -119,11 +138,25 @@ impl Local {
         &self.dir
     }
 
+    /// The directory, if commands need `--data-dir` to find it.
+    pub fn unusual_dir(&self) -> Option<&Path> {
+        let usual = match polity_runtime::env::read(polity_runtime::env::DATA_DIR) {
+            Some(named) => std::path::absolute(named).ok(),
+            None => polity_runtime::dirs::data_dir().ok(),
+        };
+        (usual.as_deref() != Some(self.dir())).then_some(self.dir())
+    }
+
+    /// A command about this instance, as a user can copy it into a shell.
+    pub fn command(&self, command: &str) -> String {
+        command_in(self.unusual_dir(), command)
+    }
+
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
     }
 
-    /// Where a detached Polity logs to.
+    /// The log file of an instance.
     pub fn log(&self) -> PathBuf {
         self.dir.join("polity.log")
     }
@@ -158,7 +191,7 @@ impl Local {
         self.dir.join("run.lock")
     }
 
-    /// Takes the directory for this process; `None` when another has it.
+    /// Locks the directory for this process; `None` when another process holds it.
     pub fn hold(&self) -> anyhow::Result<Option<Held>> {
         let path = self.lock_file();
         let file = File::options()
@@ -182,7 +215,7 @@ impl Local {
         Ok(self.hold()?.is_none())
     }
 
-    /// What the last run said about itself, running or not.
+    /// The state that the last run recorded, running or not.
     pub fn last_run(&self) -> anyhow::Result<Option<RunState>> {
         let path = self.state_file();
         let text = match std::fs::read_to_string(&path) {
@@ -195,7 +228,7 @@ impl Local {
             .with_context(|| format!("{} is damaged", path.display()))
     }
 
-    /// Says what runs here.
+    /// Records what runs here.
     pub fn write_run(&self, state: &RunState) -> anyhow::Result<()> {
         let path = self.state_file();
         let text = serde_json::to_vec_pretty(state)?;
@@ -203,7 +236,7 @@ impl Local {
         Ok(())
     }
 
-    /// Says that nothing runs here any more, in an orderly way.
+    /// Records that the instance has stopped.
     pub fn clear_run(&self) -> anyhow::Result<()> {
         match std::fs::remove_file(self.state_file()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
@@ -252,11 +285,22 @@ mod tests {
         assert_eq!(
             local.running().unwrap(),
             None,
-            "a state file without its process is no running Polity"
+            "a state file without its process is no running instance"
         );
         assert_eq!(local.last_run().unwrap(), Some(state()));
         local.clear_run().unwrap();
         assert_eq!(local.last_run().unwrap(), None);
+    }
+
+    #[test]
+    fn commands_name_a_data_directory_that_is_not_the_usual_one() {
+        let elsewhere = Local::new("/my data");
+        assert_eq!(
+            elsewhere.command("reset --yes"),
+            "polity reset --yes --data-dir '/my data'"
+        );
+        let usual = Local::new(polity_runtime::dirs::data_dir().unwrap());
+        assert_eq!(usual.command("reset --yes"), "polity reset --yes");
     }
 
     #[test]

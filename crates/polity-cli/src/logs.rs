@@ -1,4 +1,4 @@
-//! `polity logs`: what the policy servers on this machine say.
+//! `polity logs`: the logs of the policy servers on this machine.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ const LINES: usize = 64;
 /// Show the logs of the policy servers on this machine
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  polity logs                             every policy server\n  polity logs -f --policy-server default  those of one, and what comes\n  polity logs policy-server-default-0 --tail 20\n  polity logs policy-server-default-0 --previous\n\n`kubectl logs` shows the same. The log of polity itself is on its terminal, or\nin polity.log in the data directory."
+    after_help = "Examples:\n  polity logs                             every policy server\n  polity logs -f --policy-server default  one, with new lines\n  polity logs policy-server-default-0 --tail 20\n  polity logs policy-server-default-0 --previous\n\n`kubectl logs` shows the same. The log of polity itself is on its terminal, or\nin polity.log in the data directory."
 )]
 pub struct LogsArgs {
     /// The Pod [default: all Pods of policy servers]
@@ -49,19 +49,19 @@ pub struct LogsArgs {
     /// The cluster of the Pods [default: the hub]
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Go on with what comes, of Pods that come too
+    /// Show new lines as they are written, also of new Pods
     #[arg(short = 'f', long)]
     follow: bool,
-    /// Only so many lines of what is there
+    /// Only the last N lines of each Pod
     #[arg(long, value_name = "N")]
     tail: Option<u32>,
-    /// Only what was said since so long ago
+    /// Only lines that are not older than this, such as 10m
     #[arg(long, value_name = "DURATION")]
     since: Option<HumanDuration>,
-    /// What was said before the last restart
+    /// The log from before the last restart
     #[arg(short = 'p', long, conflicts_with = "follow")]
     previous: bool,
-    /// Each line with its time
+    /// Print the time of each line
     #[arg(long)]
     timestamps: bool,
     #[command(flatten)]
@@ -86,7 +86,8 @@ impl LogsArgs {
         let local = Local::new(data_dir.resolve()?);
         let Some(run) = local.running()? else {
             let message = format!("polity is not running in {}", local.dir().display());
-            return Err(Hinted::new(message, "start it with: polity up").into());
+            let hint = format!("start it with: {}", local.command("up"));
+            return Err(Hinted::new(message, hint).into());
         };
         let client = client(&run, cluster.as_deref()).await?;
         let choice = Choice {
@@ -292,7 +293,7 @@ impl Source {
         }
     }
 
-    /// Sends lines until there are no more, or nobody wants them.
+    /// Sends lines until there are no more, or the receiver is closed.
     async fn read(&self, params: &LogParams, lines: mpsc::Sender<Vec<u8>>) -> anyhow::Result<()> {
         let mut log = pin!(self.api.log_stream(&self.pod, params).await?);
         loop {

@@ -1,4 +1,4 @@
-//! `-o`: answers as a table for people, as JSON or YAML for programs. stdout is data, stderr is talk.
+//! `-o`: output as a table for people, as JSON or YAML for programs. stdout carries data, stderr messages.
 
 use std::io::{IsTerminal, Write};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 pub(crate) use polity_runtime::client::one_line;
 use serde::Serialize;
 
-/// The form of an answer.
+/// An output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     #[default]
@@ -15,10 +15,10 @@ pub enum Format {
     Yaml,
 }
 
-/// `-o FORMAT`, for commands that answer.
+/// `-o FORMAT`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct OutputArgs {
-    /// How the answer is printed
+    /// Output format
     #[arg(
         short = 'o',
         long = "output",
@@ -30,7 +30,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Prints an answer; `table` writes the form for people.
+    /// Prints a value; `table` renders it for people.
     pub fn print<T: Serialize>(
         self,
         answer: &T,

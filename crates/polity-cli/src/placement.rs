@@ -7,6 +7,8 @@ use crate::exit::Exit;
 
 /// See which clusters a placement chooses, and why
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  polity placement explain web -m fleet/")]
 pub struct PlacementArgs {
     #[command(subcommand)]
     command: Command,

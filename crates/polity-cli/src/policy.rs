@@ -1,5 +1,5 @@
-//! `polity policy`: admission policies. As modules: run one without a server, look into it, fetch and publish it. In a
-//! cluster: where one stands, and how to get it back to where it was.
+//! `polity policy`: admission policies. Modules are run without a server, inspected, fetched and published; policies of a
+//! cluster are followed and rolled back.
 
 mod annotate;
 mod bench;
@@ -33,17 +33,17 @@ use crate::exit::Exit;
   polity policy push ./policy.wasm registry.example.com/policies/mine:v1
   polity policy digest registry.example.com/policies/mine:v1
 
-  # In a cluster: is the change active? If not, why; and back to what was
+  # In a cluster: is the change active, and why not? Roll it back
   polity policy status team-label -n shop
   polity policy rollback team-label -n shop --wait
 
 A module is named by a file, by the beginning of its SHA-256 once it was
 fetched, or by its source: registry://host/name:tag (the scheme may be left
 out), https://, file://.
-A link to this program that is called `kwctl` is this command; its `run` ends
-with 0 whatever the verdict.")]
+A link to this program with the name `kwctl` is this command; its `run` has exit
+code 0 also for a rejected request.")]
 pub struct PolicyArgs {
-    /// End as scripts for kwctl expect it
+    /// Use the exit codes of kwctl
     #[arg(long, hide = true)]
     as_kwctl: bool,
     #[command(subcommand)]
@@ -59,7 +59,8 @@ enum Command {
     Push(push::PushArgs),
     Digest(digest::DigestArgs),
     Annotate(annotate::AnnotateArgs),
-    Policies(list::ListArgs),
+    #[command(visible_alias = "policies")]
+    Modules(list::ListArgs),
     Rm(remove::RemoveArgs),
     Status(lifecycle::StatusArgs),
     History(lifecycle::HistoryArgs),
@@ -67,7 +68,7 @@ enum Command {
     Rollback(lifecycle::RollbackArgs),
 }
 
-/// What a refusal is to whoever called.
+/// How a rejected request ends the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     Finding,
@@ -91,7 +92,7 @@ impl PolicyArgs {
             Command::Push(args) => args.run().await,
             Command::Digest(args) => args.run().await,
             Command::Annotate(args) => args.run().await,
-            Command::Policies(args) => args.run(),
+            Command::Modules(args) => args.run(),
             Command::Rm(args) => args.run(),
             Command::Status(args) => args.run().await,
             Command::History(args) => args.run().await,

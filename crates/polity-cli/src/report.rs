@@ -11,6 +11,9 @@ use crate::exit::Exit;
 
 /// Read policy reports
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  polity report view
+  polity report view -n shop --result fail,error --list")]
 pub struct ReportArgs {
     #[command(subcommand)]
     command: ReportCommand,

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::exit::{Exit, Hinted};
 use crate::local::{DataDirArgs, Local};
 
-/// Delete all data of the local Polity: clusters, objects, keys
+/// Delete all data of the local instance: clusters, objects, keys
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  polity reset\n  polity reset --yes")]
 pub struct ResetArgs {
@@ -48,9 +48,10 @@ impl ResetArgs {
         }
         let Some(_held) = local.hold()? else {
             let message = format!("polity is running in {}", local.dir().display());
-            return Err(Hinted::new(message, "stop it first: polity down").into());
+            let hint = format!("stop it first: {}", local.command("down"));
+            return Err(Hinted::new(message, hint).into());
         };
-        if !yes && !confirmed(&local)? {
+        if !yes && !confirmed(&local, std::io::stdin().is_terminal())? {
             eprintln!("nothing was deleted");
             return Ok(Exit::Findings);
         }
@@ -69,11 +70,11 @@ impl ResetArgs {
     }
 }
 
-fn confirmed(local: &Local) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() {
+fn confirmed(local: &Local, has_terminal: bool) -> anyhow::Result<bool> {
+    if !has_terminal {
         return Err(Hinted::new(
             "reset asks before it deletes, and there is no terminal to ask on",
-            "polity reset --yes",
+            local.command("reset --yes"),
         )
         .into());
     }
@@ -84,4 +85,31 @@ fn confirmed(local: &Local) -> anyhow::Result<bool> {
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::hint_of;
+
+    #[test]
+    fn hints_lead_to_the_data_directory_that_was_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = Local::new(folder.path());
+        let dir = folder.path().display();
+        let asked = confirmed(&local, false).unwrap_err();
+        let hint = hint_of(&asked).unwrap();
+        assert_eq!(hint, format!("polity reset --yes --data-dir {dir}"));
+
+        let _held = local.hold().unwrap().expect("free");
+        let reset = ResetArgs {
+            data_dir: DataDirArgs {
+                data_dir: Some(folder.path().to_owned()),
+            },
+            yes: true,
+        };
+        let running = reset.run().unwrap_err();
+        let hint = hint_of(&running).unwrap();
+        assert_eq!(hint, format!("stop it first: polity down --data-dir {dir}"));
+    }
 }

@@ -8,6 +8,9 @@ use crate::exit::Exit;
 
 /// Plan and simulate rollouts of policies over clusters
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  polity rollout plan limits -m policies/
+  polity rollout simulate docs/scenarios/canary.yaml")]
 pub struct RolloutArgs {
     #[command(subcommand)]
     command: RolloutCommand,

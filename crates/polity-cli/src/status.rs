@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::exit::{Exit, in_words};
 use crate::health::cluster::{self, List, ObservedCluster, Probe};
-use crate::health::{Finding, Severity, Target, exit, observe};
-use crate::local::{ClusterState, DataDirArgs, Local, RunState};
+use crate::health::{Finding, ReachedCluster, Severity, Target, exit, observe, unreachable};
+use crate::local::{ClusterState, DataDirArgs, Local, RunState, quoted};
 use crate::output::{OutputArgs, Paint, columns};
 
 /// How long a cluster may take for a response.
@@ -105,8 +105,13 @@ impl StatusArgs {
                 (status, crashed)
             }
             Target::Cluster(args) => {
-                let client = crate::connect(&args).await?;
-                (of_cluster(&client, now).await, false)
+                let status = match crate::connect(&args).await {
+                    Ok(client) => of_cluster(&client, now).await,
+                    Err(error) => {
+                        Status::of_problem(unreachable(ReachedCluster::Kubeconfig, &error))
+                    }
+                };
+                (status, false)
             }
         };
         output.print(&status, |status| {
@@ -123,12 +128,9 @@ impl StatusArgs {
 
 /// A cluster that does not run on this machine.
 async fn of_cluster(client: &Client, now: Timestamp) -> Status {
-    match observe::observe_reachable(client, "the cluster", None).await {
+    match observe::observe_reachable(client, ReachedCluster::Kubeconfig, None).await {
         Ok((_, observed)) => Status::new(&observed, now),
-        Err(unreachable) => Status {
-            findings: vec![unreachable],
-            ..Status::default()
-        },
+        Err(unreachable) => Status::of_problem(unreachable),
     }
 }
 
@@ -163,6 +165,14 @@ async fn of_local(local: &Local, now: Timestamp) -> anyhow::Result<Status> {
 }
 
 impl Status {
+    /// Nothing is known but this problem.
+    fn of_problem(problem: Finding) -> Self {
+        Self {
+            findings: vec![problem],
+            ..Self::default()
+        }
+    }
+
     fn new(observed: &ObservedCluster, now: Timestamp) -> Self {
         let servers = observed.servers.iter().map(|server| ServerHealth {
             name: server.name.clone(),
@@ -231,8 +241,9 @@ fn table(status: &Status, crashed: bool, paint: Paint) -> String {
             "is not running".into()
         };
         return format!(
-            "polity {what} in {}\nstart it with: polity up",
-            data_dir.display()
+            "polity {what} in {}\nstart it with: {}",
+            data_dir.display(),
+            Local::new(data_dir).command("up")
         );
     }
     if !status.running {
@@ -249,7 +260,7 @@ fn table(status: &Status, crashed: bool, paint: Paint) -> String {
         status
             .run
             .as_ref()
-            .map(|run| format!("export KUBECONFIG={}", run.kubeconfig.display())),
+            .map(|run| format!("export KUBECONFIG={}", quoted(&run.kubeconfig))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("\n")
@@ -394,6 +405,19 @@ mod tests {
 
     export KUBECONFIG=/data/kubeconfig
     ");
+    }
+
+    #[test]
+    fn an_instance_that_does_not_run_is_started_in_its_own_data_directory() {
+        let stopped = Status {
+            data_dir: Some("/my data".into()),
+            ..Status::default()
+        };
+        let shown = table(&stopped, false, Paint::plain());
+        assert_eq!(
+            shown,
+            "polity is not running in /my data\nstart it with: polity up --data-dir '/my data'"
+        );
     }
 
     #[test]

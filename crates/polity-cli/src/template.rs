@@ -7,6 +7,9 @@ use crate::exit::Exit;
 
 /// Resolve and check the templates in policies
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  polity template lint policies/*.yaml
+  polity template resolve policy.yaml --resources cluster/")]
 pub struct TemplateArgs {
     #[command(subcommand)]
     command: Command,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::output::OutputArgs;
 
-/// Show the version of this program and of the Kubernetes API it speaks
+/// Show the version of Polity and of its Kubernetes API
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  polity version\n  polity version -o json")]
 pub struct VersionArgs {

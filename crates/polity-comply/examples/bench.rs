@@ -1,9 +1,9 @@
-//! How fast objects are held against a policy on this machine: `cargo run --release -p polity-comply --example bench
-//! [OBJECTS]`.
+//! Measures the evaluation of configuration policies on this machine: `cargo run --release -p polity-comply --example
+//! bench [OBJECTS]`.
 //!
-//! Each line is a name, a number and a unit, separated by tabs. Ten thousand Deployments, unless another number is
-//! given, are selected by label and compared with a definition of containers, limits and labels: all compliant, all
-//! different (with a unified diff each), searched by an unnamed definition, and mended.
+//! Each line is a name, a number and a unit, separated by tabs. The policy selects ten thousand Deployments (or the
+//! given number) by label and compares them with a definition of containers, limits and labels: all compliant, all
+//! different (with a unified diff each), matched by an unnamed definition, and enforced.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
@@ -51,7 +51,7 @@ fn main() {
     }
 }
 
-/// The best of three evaluations, status included.
+/// The fastest of three evaluations, including the status.
 fn measured(policy: &ConfigurationPolicy, cluster: &InMemory) -> (Duration, &'static str) {
     let mut state = "";
     let took = best_of(3, || {
@@ -191,7 +191,7 @@ impl Cluster for InMemory {
     }
 }
 
-/// No template is in these policies.
+/// A template host for policies without templates.
 struct NoTemplates;
 
 impl Templates for NoTemplates {

@@ -29,7 +29,7 @@ mod templates;
 pub mod when;
 
 pub use cluster::{Cluster, DryRun, Kind, ReadError, Resolved, TemplateContext, Templates};
-pub use conclude::{Failure, Outcome};
+pub use conclude::{Conclusion, Failure, Outcome};
 pub use decide::{Finding, Write};
 pub use evaluate::{Evaluation, Options, evaluate};
 pub use policy::ConfigurationPolicy;

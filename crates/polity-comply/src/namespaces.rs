@@ -146,7 +146,7 @@ mod tests {
         ]
     }
 
-    /// 11.2 item 3
+    /// docs/spec/governance.md#11-2
     #[test]
     fn selectors_select() {
         let case = |selector: NamespaceSelector| {

@@ -230,7 +230,7 @@ mod tests {
             .collect()
     }
 
-    /// 11.9
+    /// docs/spec/governance.md#11-9
     #[test]
     fn what_dropped_out_is_pruned_when_enforcing() {
         let before = status(vec![
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// 11.9 [P], S15
+    /// docs/spec/governance.md#11-9, and the scenario of an object that a new version drops.
     #[test]
     fn what_drops_out_in_inform_is_pruned_at_the_next_enforcement() {
         let before = status(vec![related("x", true), related("y", true)]);

@@ -487,7 +487,7 @@ fn write_place(definition: &mut Value, kind: &Kind, namespace: Option<&str>, nam
     }
 }
 
-/// Of the selected objects those that also have the definition's other fields (11.2 item 7).
+/// Of the selected objects those that also have the definition's other fields (docs/spec/governance.md#11-2).
 fn having_the_fields(
     asked: Asked<'_>,
     kind: &Kind,

@@ -35,6 +35,16 @@ impl State {
         }
     }
 
+    /// The state that a status has; another text is unknown.
+    fn parse(text: Option<&str>) -> Self {
+        match text {
+            Some("Compliant") => Self::Compliant,
+            Some("NonCompliant") => Self::NonCompliant,
+            Some("Terminating") => Self::Terminating,
+            _ => Self::Unknown,
+        }
+    }
+
     /// The state of a compliant thing, or of one that is not.
     pub fn of(compliant: bool) -> Self {
         if compliant {
@@ -133,6 +143,29 @@ impl Status {
         self.history.truncate(HISTORY);
     }
 
+    /// Reads the `status` of an object. A field of the wrong type counts as absent.
+    pub fn from_json(status: &Value) -> Self {
+        let (wire, _) =
+            decode_fields::<v1::ConfigurationPolicyStatus>(status, &FieldPath::of("status"));
+        let wire = wire.unwrap_or_default();
+        let entries = |field: &str| status[field].as_array().into_iter().flatten();
+        Self {
+            state: State::parse(wire.compliant.as_deref()),
+            details: wire.compliancy_details.iter().map(Detail::from).collect(),
+            related: entries("relatedObjects").map(Related::from_json).collect(),
+            prunable: entries("prunableObjects")
+                .map(Prunable::from_json)
+                .collect(),
+            last_evaluated: wire.last_evaluated.and_then(|text| text.parse().ok()),
+            last_evaluated_generation: wire.last_evaluated_generation.unwrap_or_default(),
+            history: wire
+                .history
+                .iter()
+                .filter_map(Remembered::from_wire)
+                .collect(),
+        }
+    }
+
     /// The `status` of the object. `previous` conditions that say the same keep their transition time.
     pub fn to_json(&self, now: Timestamp, previous: &Value) -> Value {
         let (previous, _) =
@@ -151,6 +184,23 @@ impl Status {
             history: self.history.iter().map(Remembered::to_wire).collect(),
         };
         json!(wire)
+    }
+}
+
+impl From<&v1::TemplateCompliance> for Detail {
+    fn from(wire: &v1::TemplateCompliance) -> Self {
+        let condition = wire.conditions.first().map(|condition| Condition {
+            kind: match condition.type_.as_str() {
+                "violation" => ConditionType::Violation,
+                _ => ConditionType::Notification,
+            },
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        });
+        Self {
+            state: State::parse(wire.compliant.as_deref()),
+            condition,
+        }
     }
 }
 
@@ -190,6 +240,13 @@ impl Condition {
 }
 
 impl Remembered {
+    fn from_wire(wire: &v1::HistoryMessage) -> Option<Self> {
+        Some(Self {
+            at: wire.last_timestamp.as_ref()?.parse().ok()?,
+            message: wire.message.clone(),
+        })
+    }
+
     fn to_wire(&self) -> v1::HistoryMessage {
         v1::HistoryMessage {
             last_timestamp: Some(self.at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()),
@@ -224,6 +281,40 @@ mod tests {
         );
         assert_eq!(state_of(&[good.clone(), bad], false), State::NonCompliant);
         assert_eq!(state_of(&[good], true), State::Terminating);
+    }
+
+    #[test]
+    fn a_status_is_read_as_it_was_written() {
+        let mut status = Status {
+            state: State::NonCompliant,
+            details: vec![Detail {
+                state: State::NonCompliant,
+                condition: Some(Condition {
+                    kind: ConditionType::Violation,
+                    reason: "K8s does not have a `must have` object".to_owned(),
+                    message: "pods [web] not found in namespace default".to_owned(),
+                }),
+            }],
+            related: vec![Related::from_json(&json!({
+                "compliant": "NonCompliant", "reason": "Resource not found but should exist",
+                "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}},
+                "properties": {"createdByPolicy": true, "uid": "u"},
+            }))],
+            last_evaluated: Some(at(100)),
+            last_evaluated_generation: 3,
+            ..Status::default()
+        };
+        status.remember(
+            "NonCompliant; violation - pods [web] not found",
+            at(100),
+            true,
+        );
+        let written = status.to_json(at(100), &json!({}));
+        assert_eq!(Status::from_json(&written), status);
+        assert_eq!(
+            Status::from_json(&json!({"compliant": 7})),
+            Status::default()
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Go templates as configuration policies use them, through the template engine (12).
+//! Go templates as configuration policies use them, through the template engine. See docs/spec/governance.md#12.
 
 use polity_template::{
     Context, Host, Limits, ResolveError, Resolver, Rules, Side, Template, Value as TemplateValue,

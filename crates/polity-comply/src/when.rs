@@ -101,7 +101,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// 11.1
+    /// docs/spec/governance.md#11-1
     #[test]
     fn policies_are_evaluated_in_time() {
         let done = Status {

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn m8_names_of_objects() {
+    fn names_of_objects_are_dns_names() {
         let long = "a".repeat(64);
         let longer = "a".repeat(254);
         let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn m10_m11_label_and_annotation_keys() {
+    fn label_and_annotation_keys_are_qualified_names() {
         let long = "n".repeat(64);
         let deep = format!("{}/n", "p".repeat(254));
         let name = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn m10_label_values() {
+    fn label_values_are_limited() {
         let long = "v".repeat(64);
         let wrong = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
                      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn b5_keys_of_data() {
+    fn keys_of_data_are_limited() {
         check(
             config_key,
             &[
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn m7_a_generated_name_may_end_in_a_dash() {
+    fn a_generated_name_may_end_in_a_dash() {
         for (prefix, masked) in [
             ("web-", "wea"),
             ("-", "-"),

@@ -1,8 +1,7 @@
 //! The kinds of admission policies, how one policy is identified, and the names that follow from that.
 //!
 //! Policy servers, webhooks, revisions and reports all refer to a policy by a name that is derived here, so that no two
-//! services disagree about it. Policies that are distributed to clusters have a key of their own:
-//! [`RootPolicyKey`](crate::governance::RootPolicyKey).
+//! services disagree about it.
 
 mod key;
 mod kind;

@@ -374,7 +374,7 @@ mod tests {
 
     use super::*;
 
-    /// B6: what is stored for what was written. Each line was also asked of apimachinery 0.37.
+    /// The stored form of each written form. apimachinery 0.37 gives the same results.
     #[test]
     fn quantities_are_stored_canonically() {
         let cases = [

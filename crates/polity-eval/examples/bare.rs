@@ -1,4 +1,4 @@
-//! What a policy costs by itself: one request through fresh instances in a bare loop, without HTTP.
+//! Measures a policy without HTTP: one request in a loop, with a new instance each time.
 //!
 //! `cargo run --release -p polity-eval --example bare -- MODULE.wasm REVIEW.json [SECONDS]`
 

@@ -131,7 +131,7 @@ pub enum EntryError {
     /// A field is missing or of the wrong type.
     #[error("{0}")]
     Field(String),
-    /// The settings are no object.
+    /// The settings are not an object.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// A pattern matches no host capability.
@@ -167,7 +167,7 @@ pub fn parse_policies(text: &str) -> Result<BTreeMap<String, PolicyConfig>, Conf
         .collect()
 }
 
-/// A policy as it is written in the file. Unknown keys are ignored: controllers write some.
+/// A policy in the file. Unknown keys are ignored, because controllers write some.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawSingle {
@@ -198,7 +198,7 @@ struct RawGroup {
     policies: BTreeMap<String, Value>,
 }
 
-/// A member as it is written in the file. Unknown keys are errors here.
+/// A member in the file. Unknown keys are errors here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RawMember {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_told_in_one_line_with_its_place() {
+    fn a_broken_file_is_reported_in_one_line_with_its_position() {
         let error = parse_policies("p:\n  module: x\nq: [\n")
             .unwrap_err()
             .to_string();

@@ -22,7 +22,7 @@ const OUT_OF_TIME: &str =
 /// The settings and services that all evaluations share.
 #[derive(Clone)]
 pub struct Environment {
-    /// The services that answer host calls.
+    /// The services for host calls.
     pub services: Arc<dyn Services>,
     /// The values that guests keep between requests.
     pub cache: Arc<GuestCache>,
@@ -69,12 +69,12 @@ impl Environment {
     }
 }
 
-/// The endpoint that a request came to.
+/// The endpoint of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// `validate`: the verdict, after the policy's mode, mutation rule and message.
     Validate,
-    /// `audit`: the verdict of the guest as it is.
+    /// `audit`: the unmodified verdict of the guest.
     Audit,
 }
 
@@ -236,7 +236,7 @@ impl Policy {
         tracing::info!(
             policy_id = %self.id,
             allowed_to_mutate = may_mutate,
-            response = ?response,
+            response = %logged(&response),
             "policy evaluation (monitor mode)"
         );
         AdmissionResponse {
@@ -247,6 +247,11 @@ impl Policy {
             ..response
         }
     }
+}
+
+/// A response as it is logged: the JSON that a caller would get.
+fn logged(response: &AdmissionResponse) -> String {
+    serde_json::to_string(response).unwrap_or_default()
 }
 
 impl Evaluation {
@@ -354,6 +359,14 @@ pub(crate) fn internal_error(uid: &str, detail: &str) -> AdmissionResponse {
 mod tests {
     use super::*;
     use crate::AdmissionReview;
+
+    #[test]
+    fn a_logged_response_is_json() {
+        let response = AdmissionResponse::reject("u", "no".to_owned(), None);
+        let logged: serde_json::Value = serde_json::from_str(&logged(&response)).unwrap();
+        assert_eq!(logged["allowed"], false);
+        assert_eq!(logged["status"]["message"], "no");
+    }
 
     #[test]
     fn payloads_have_the_fields_that_guests_read() {

@@ -1,4 +1,4 @@
-//! The host side of guests: a host call is checked for permission, then answered from a cache or by the services.
+//! The host side of guests: a host call is checked for permission, then served from a cache or by the services.
 
 mod cache;
 mod calls;
@@ -28,7 +28,7 @@ const BINDING: &str = "kubewarden";
 /// The prefix of cache keys that guests cannot use.
 const RESERVED_KEYS: &str = "kubewarden_internal_";
 
-/// Answers host calls. Implementations block, and return by the deadline.
+/// Serves host calls. Implementations block, and return by the deadline.
 pub trait Services: Send + Sync {
     /// Returns JSON, or an error message. Permission has been checked.
     fn call(&self, request: &CapabilityRequest, deadline: Deadline) -> Result<Vec<u8>, String>;

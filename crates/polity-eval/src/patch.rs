@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deeply_is_an_error() {
+    fn values_that_are_nested_too_deeply_are_an_error() {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         assert!(matches!(between("{}", &deep), Err(PatchError::Mutated(_))));
         assert!(matches!(between(&deep, "{}"), Err(PatchError::Original(_))));

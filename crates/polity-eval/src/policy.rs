@@ -52,7 +52,7 @@ fn join(members: &[(String, InitError)]) -> String {
 
 impl From<LoadError> for InitError {
     fn from(error: LoadError) -> Self {
-        // The message has the cause in it, because nothing else shows the errors of guests.
+        // The message contains the cause, because the errors of guests are not shown elsewhere.
         Self::Load(in_one_line(&error))
     }
 }
@@ -135,7 +135,7 @@ impl Policy {
         self.mode
     }
 
-    /// A member of the group, as a policy of its own that may not mutate.
+    /// A member of the group, as a separate policy that may not mutate.
     pub fn member(&self, name: &str) -> Option<Self> {
         match &self.body {
             Body::Single { .. } => None,

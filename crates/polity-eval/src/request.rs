@@ -37,7 +37,6 @@ impl ReviewError {
 /// `{"request": {…}}`; `apiVersion` and `kind` are ignored.
 #[derive(Debug, Deserialize)]
 pub struct AdmissionReview<'a> {
-    /// The request.
     #[serde(borrow)]
     pub request: AdmissionRequest<'a>,
 }
@@ -80,7 +79,6 @@ pub struct AdmissionRequest<'a> {
     /// The user who sent the request.
     #[serde(borrow)]
     pub user_info: UserInfo<'a>,
-    /// The object.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub object: Option<&'a RawValue>,
     /// The object before the change.
@@ -101,10 +99,8 @@ pub struct GroupVersionKind<'a> {
     /// Empty for the core group.
     #[serde(borrow)]
     pub group: Cow<'a, str>,
-    /// The version.
     #[serde(borrow)]
     pub version: Cow<'a, str>,
-    /// The kind.
     #[serde(borrow)]
     pub kind: Cow<'a, str>,
 }
@@ -116,7 +112,6 @@ pub struct GroupVersionResource<'a> {
     /// Empty for the core group.
     #[serde(borrow)]
     pub group: Cow<'a, str>,
-    /// The version.
     #[serde(borrow)]
     pub version: Cow<'a, str>,
     /// The plural.
@@ -133,7 +128,6 @@ pub struct UserInfo<'a> {
     /// The identifier.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub uid: Option<Cow<'a, str>>,
-    /// The groups.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub groups: Option<&'a RawValue>,
     /// The extra attributes from the authenticator.
@@ -151,7 +145,6 @@ impl<'a> AdmissionReview<'a> {
 /// `{"request": <any JSON>}`.
 #[derive(Debug, Deserialize)]
 pub struct RawReview<'a> {
-    /// The request.
     #[serde(borrow)]
     pub request: &'a RawValue,
 }
@@ -187,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_stays_absent() {
+    fn absent_fields_stay_absent() {
         let expected = serde_json::json!({"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},
             "resource":{"group":"","version":"v1","resource":"pods"},"operation":"CREATE","userInfo":{}});
         assert_eq!(payload(MINIMAL), expected);
@@ -217,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_distinguished() {
         for (body, status) in [
             ("", 400),
             ("{", 400),

@@ -30,7 +30,6 @@ pub struct AdmissionResponse {
 /// The reason of a rejection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// The message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The HTTP status code.
@@ -53,7 +52,6 @@ pub struct Details {
 pub struct Cause {
     /// A machine-readable reason.
     pub reason: Option<String>,
-    /// The message.
     pub message: Option<String>,
     /// The path of the field.
     pub field: Option<String>,

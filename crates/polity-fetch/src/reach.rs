@@ -1,5 +1,5 @@
 //! How far a request may reach. The policy's author or the creator of an object names the host, but the policy server
-//! makes the request: nobody may use it to connect to services that only the server's own machine can reach.
+//! makes the request: it must not be usable to connect to services that only the server's own machine can reach.
 
 mod address;
 

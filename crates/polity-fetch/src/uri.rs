@@ -53,12 +53,12 @@ impl FromStr for ModuleUri {
             "registry" => Ok(Self::Registry(parse_reference(uri, rest)?)),
             "file" if rest.starts_with('/') => Ok(Self::File(PathBuf::from(rest))),
             "file" => Err(UriError::RelativeFile {
-                uri: uri.to_owned(),
+                uri: without_credentials(uri),
             }),
             "http" | "https" => Url::parse(uri).map(Self::Web).map_err(|error| {
                 let reason = error.to_string();
                 UriError::Url {
-                    uri: uri.to_owned(),
+                    uri: without_credentials(uri),
                     reason,
                 }
             }),
@@ -69,11 +69,34 @@ impl FromStr for ModuleUri {
     }
 }
 
+/// The text without what precedes an `@` in front of the first slash: errors are shown to others than the author.
+fn without_credentials(uri: &str) -> String {
+    let (scheme, rest) = match uri.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), uri),
+    };
+    let (authority, path) = match rest.find('/') {
+        Some(slash) => rest.split_at(slash),
+        None => (rest, ""),
+    };
+    match authority.rsplit_once('@') {
+        Some((_, host)) if !path.is_empty() || !scheme.is_empty() => {
+            format!("{scheme}…@{host}{path}")
+        }
+        _ => uri.to_owned(),
+    }
+}
+
 fn parse_reference(uri: &str, text: &str) -> Result<RegistryUri, UriError> {
     let wrong = |reason: String| UriError::Reference {
-        uri: uri.to_owned(),
+        uri: without_credentials(uri),
         reason,
     };
+    let authority = text.split('/').next().unwrap_or_default();
+    if authority.contains('@') && text.contains('/') {
+        let reason = "it contains credentials, which belong into a Secret for image pulls";
+        return Err(wrong(reason.to_owned()));
+    }
     let (host, rest) = text
         .split_once('/')
         .ok_or_else(|| wrong("it has no repository after the host".to_owned()))?;
@@ -256,6 +279,15 @@ mod tests {
     fn passwords_are_not_shown() {
         let uri: ModuleUri = "https://me:secret@example.com/p.wasm".parse().unwrap();
         assert_eq!(uri.to_string(), "https://me@example.com/p.wasm");
+        for text in [
+            "registry://me:secret@example.com/p:v1",
+            "me:secret@example.com/p:v1",
+            "https://me:secret@exa mple/p.wasm",
+        ] {
+            let error = text.parse::<ModuleUri>().unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+            assert!(error.contains("…@exa"), "{error}");
+        }
     }
 
     proptest::proptest! {

@@ -1,5 +1,5 @@
-//! How long one look at a root policy takes on a hub with many clusters:
-//! `cargo run --release -p polity-govern --example bench`, a line of name, milliseconds and unit for each measurement.
+//! Measures one reconcile of a root policy on a hub with many clusters: `cargo run --release -p polity-govern
+//! --example bench`. Prints name, milliseconds and unit of each measurement.
 
 use std::hint::black_box;
 
@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use peers::stopwatch::{best_of, report};
 use polity_api::policy::v1;
 use polity_core::ObjectKey;
-use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy};
 use polity_core::rollout_strategy::GroupKey;
 use polity_govern::hub::Hub;
+use polity_govern::objects::{Binding, PlacementKind, PlacementRef, Policy};
 use polity_govern::place::Decisions;
 use polity_rollout::DecisionGroups;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn now() -> Timestamp {
     Timestamp::constant(1_800_000_000, 0)
 }
 
-/// A policy that goes group by group over groups of 50.
+/// A hub with a policy that rolls out in groups of 50.
 fn hub(n_clusters: usize) -> Hub {
     let groups = (0..n_clusters).step_by(50).map(|first| {
         let end = n_clusters.min(first + 50);

@@ -1,7 +1,7 @@
 //! Dependencies in the form a cluster can look them up: by the name that a replica has there.
 
-use polity_core::governance::{Dependency, PolicySet, names};
-use serde_json::{Map, Value, json};
+use crate::objects::{Dependency, PolicySet};
+use polity_core::governance::names;
 
 /// Rewrites dependencies as a replica of a policy of `root_namespace` has them.
 pub fn canonical(
@@ -30,7 +30,7 @@ fn rewrite(dependency: &Dependency, root_namespace: &str, sets: &[PolicySet]) ->
 fn replica_name(dependency: &Dependency, root_namespace: &str) -> String {
     match &dependency.namespace {
         Some(namespace) => names::replica_name(namespace, &dependency.name),
-        // Taken for the name of a replica already; so a policy with a dot in its name needs its namespace.
+        // A name with a dot counts as the name of a replica. A policy with a dot in its name needs its namespace.
         None if dependency.name.contains('.') => dependency.name.clone(),
         None => names::replica_name(root_namespace, &dependency.name),
     }
@@ -58,26 +58,6 @@ fn members(dependency: &Dependency, root_namespace: &str, sets: &[PolicySet]) ->
         .collect()
 }
 
-/// Dependencies as they stand in a spec.
-pub(crate) fn to_json(dependencies: &[Dependency]) -> Value {
-    dependencies.iter().map(dependency_to_json).collect()
-}
-
-fn dependency_to_json(dependency: &Dependency) -> Value {
-    let mut fields = Map::new();
-    fields.insert("apiVersion".to_owned(), json!(dependency.api_version));
-    fields.insert("kind".to_owned(), json!(dependency.kind));
-    fields.insert("name".to_owned(), json!(dependency.name));
-    if let Some(namespace) = &dependency.namespace {
-        fields.insert("namespace".to_owned(), json!(namespace));
-    }
-    fields.insert(
-        "compliance".to_owned(),
-        json!(dependency.compliance.as_str()),
-    );
-    Value::Object(fields)
-}
-
 #[cfg(test)]
 mod tests {
     use polity_core::governance::Compliance;
@@ -95,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn section_9_2_names_on_the_cluster() {
+    fn dependencies_get_the_names_that_replicas_have_on_the_cluster() {
         let sets = [PolicySet {
             namespace: "policies".to_owned(),
             name: "base".to_owned(),

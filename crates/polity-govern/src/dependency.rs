@@ -1,9 +1,10 @@
-//! What a template waits for on its cluster: which objects, whether they are as wanted, and what to say if not.
+//! Dependencies of templates on a managed cluster: which objects, whether they have the required state, and messages.
 
 use std::collections::BTreeMap;
 
+use crate::objects::{Dependency, PolicyTemplate};
 use jiff::{SignedDuration, Timestamp};
-use polity_core::governance::{Compliance, Dependency, PolicyTemplate, names};
+use polity_core::governance::{Compliance, names};
 use serde_json::Value;
 
 const GATEKEEPER_TEMPLATES: &str = "templates.gatekeeper.sh";
@@ -49,7 +50,7 @@ pub fn check(dependency: &Dependency, found: Found<'_>) -> Result<(), Unmet> {
     match found {
         Found::NotServed => Err(Unmet::NotServed),
         Found::Unreadable => Err(Unmet::Unreadable),
-        // Being there is all that a constraint template can be judged by.
+        // A constraint template has no compliance: only its existence counts.
         Found::Missing if group == GATEKEEPER_TEMPLATES && !wants_compliant => Ok(()),
         Found::Missing => Err(Unmet::NotFound),
         Found::AdmissionPolicy(None) => Err(Unmet::NotEvaluated),
@@ -100,7 +101,7 @@ pub struct Conflict(pub String);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyDependencies {
     wanted: BTreeMap<Target, Compliance>,
-    /// Those that were ignored, for whoever counts mistakes.
+    /// Dependencies that are ignored because an earlier one requires another state.
     pub ignored: Vec<Dependency>,
 }
 
@@ -179,7 +180,7 @@ pub fn message(unmet: &[(Dependency, Unmet)], ignore_pending: bool) -> Option<St
         items.len(),
         items.join(", ")
     );
-    // A state that will never come by itself is worth a word.
+    // The user must act on these: the state will not change by itself.
     let mut remarks: Vec<String> = unmet
         .iter()
         .filter_map(|(dependency, why)| match why {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn section_9_3_one_dependency() {
+    fn a_dependency_is_met_when_its_object_has_the_wanted_state() {
         let compliant = json!({"status": {"compliant": "Compliant"}});
         let terminating = json!({"status": {"compliant": "Terminating"}});
         let number = json!({"status": {"compliant": 1}});
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn section_9_3_gatekeeper() {
+    fn gatekeeper_objects_are_judged_by_existence_and_violations() {
         let gatekeeper = |group: &str, compliance| Dependency {
             api_version: format!("{group}/v1"),
             ..wants("K8sLabels", "x", compliance)
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn section_9_2_where_to_look() {
+    fn policies_are_looked_up_in_the_namespace_of_the_cluster() {
         let elsewhere = |kind: &str| Dependency {
             namespace: Some("x".to_owned()),
             ..policy(kind)
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn section_9_4_conflicts() {
+    fn conflicting_dependencies_are_ignored_or_refused() {
         let bad = |name| wants("Policy", name, Compliance::NonCompliant);
         let template = |extra: Vec<Dependency>| PolicyTemplate {
             definition: json!({}),
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn section_9_5_messages() {
+    fn messages_list_the_dependencies_that_are_not_met() {
         let a = || (policy("policies.a"), Unmet::NotFound);
         let bar = || {
             (
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn section_9_7_what_flips_is_slowed_down() {
+    fn a_dependency_that_flips_often_is_slowed_down() {
         let start: Timestamp = "2026-11-15T10:00:00Z".parse().unwrap();
         let at = |seconds| {
             start

@@ -1,7 +1,7 @@
 //! Short ways to write down policies, bindings and decisions in tests.
 
+use crate::objects::{Binding, PlacementKind, PlacementRef, Policy, Subject, SubjectKind};
 use polity_api::policy::v1;
-use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy, Subject, SubjectKind};
 use polity_core::rollout_strategy::GroupKey;
 use polity_rollout::DecisionGroups;
 use serde_json::{Value, json};

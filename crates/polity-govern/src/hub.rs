@@ -6,8 +6,8 @@ mod object;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::objects::{Binding, Policy, PolicySet};
 use jiff::Timestamp;
-use polity_core::governance::{Binding, Policy, PolicySet};
 use polity_core::{ClusterName, ObjectKey};
 
 use crate::place::Decisions;

@@ -1,14 +1,15 @@
-//! What the hub keeps about a rollout: three annotations on each replica, and nothing anywhere else.
+//! The state of a rollout: three annotations on each replica.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::objects::PolicySpec;
 use jiff::Timestamp;
-use polity_core::governance::{PolicySpec, names};
-use serde_json::Value;
+use polity_core::governance::names;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-/// Fields of a spec whose change is no new version: they say where and how, not what.
+/// Fields of a spec whose change makes no new version: they do not change what is enforced.
 const NOT_VERSIONED: [&str; 3] = ["disabled", "copyPolicyMetadata", "rolloutStrategy"];
 /// How many bytes of the digest a version shows.
 const VERSION_BYTES: usize = 8;
@@ -22,12 +23,11 @@ pub struct Version(String);
 impl Version {
     /// The version that a root policy has now.
     pub fn of(uid: &str, spec: &PolicySpec) -> Self {
-        let versioned: BTreeMap<&String, &Value> = spec
-            .document
-            .iter()
-            .filter(|(field, _)| !NOT_VERSIONED.contains(&field.as_str()))
-            .collect();
-        let text = serde_json::to_string(&versioned).expect("JSON with text keys is writable");
+        let mut versioned = json!(spec.wire());
+        if let Some(fields) = versioned.as_object_mut() {
+            fields.retain(|field, _| !NOT_VERSIONED.contains(&field.as_str()));
+        }
+        let text = versioned.to_string();
         let digest = Sha256::new()
             .chain_update(uid)
             .chain_update(text)
@@ -91,7 +91,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What the hub has a replica in.
+/// The phase of a replica in a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     ToApply,
@@ -181,9 +181,9 @@ mod tests {
     use crate::fixtures::policy;
 
     #[test]
-    fn section_8_2_what_makes_a_new_version() {
+    fn only_edits_of_what_is_enforced_make_a_new_version() {
         let base = policy(json!({"remediationAction": "enforce"}));
-        let version = |spec: Value| Version::of("uid", &policy(spec).spec);
+        let version = |spec: serde_json::Value| Version::of("uid", &policy(spec).spec);
         let same = version(json!({"remediationAction": "enforce"}));
         assert_eq!(same, Version::of("uid", &base.spec));
         assert_ne!(
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn section_8_10_marks_read_back_and_nothing_else_is_read() {
+    fn marks_read_back_and_broken_marks_are_ignored() {
         let mark = Mark {
             step: Step::parse("0123456789abcdef-wait").unwrap(),
             phase: Phase::TimeOut,

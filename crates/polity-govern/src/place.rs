@@ -1,13 +1,14 @@
-//! From bindings to clusters: where a root policy goes, and where a binding makes it enforce.
+//! From bindings to clusters: which clusters get a root policy, and where a binding overrides its action.
 
 mod decide;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polity_core::ClusterName;
-use polity_core::governance::{
+use crate::objects::{
     Binding, PlacementKind, PlacementRef, PlacementStatus, Policy, PolicySet, SubjectKind,
 };
+use polity_api::policy::v1::RemediationAction;
+use polity_core::ClusterName;
 use polity_core::rollout_strategy::GroupKey;
 use polity_rollout::DecisionGroups;
 
@@ -19,8 +20,8 @@ pub struct Decisions {
     pub namespace: String,
     pub placement: PlacementRef,
     pub groups: DecisionGroups,
-    /// False while the decisions are being rewritten: their number is not what the placement's status says. Nobody
-    /// is taken for gone then.
+    /// False while the decisions are being rewritten: their number differs from the status of the
+    /// placement. No cluster counts as removed then.
     pub settled: bool,
 }
 
@@ -43,7 +44,7 @@ pub struct Placed {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlacedCluster {
     /// The action that a binding sets instead of the root's, as it is spelled there.
-    pub override_action: Option<String>,
+    pub override_action: Option<RemediationAction>,
     /// The bindings that place the policy here although a set keeps it away.
     pub remaining_bindings: Vec<String>,
 }
@@ -55,7 +56,7 @@ pub struct Source {
     pub groups: Vec<(GroupKey, Vec<ClusterName>)>,
 }
 
-/// What there is to place by.
+/// The objects that place a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Bindings<'a> {
     pub bindings: &'a [Binding],
@@ -65,16 +66,7 @@ pub struct Bindings<'a> {
 
 /// Whether bindings may make a policy enforce. One function, so that another reading of the design is one edit.
 fn overrides_count(root: &Policy) -> bool {
-    !is_progressive(root)
-}
-
-/// Whether the strategy of a policy is anything but `All`, whatever its action.
-pub(crate) fn is_progressive(root: &Policy) -> bool {
-    let given = root.spec.document.get("rolloutStrategy");
-    let name = given
-        .and_then(|strategy| strategy.get("type"))
-        .and_then(|name| name.as_str());
-    !matches!(name, None | Some("" | "All"))
+    !root.spec.is_progressive()
 }
 
 /// Places a root policy. A disabled one goes nowhere; its placements are listed all the same.
@@ -184,9 +176,7 @@ fn place_unrestricted<'a>(
             brought.insert(cluster);
             let entry = placed.clusters.entry(cluster.clone()).or_default();
             if overrides_count && binding.binding.enforces() && entry.override_action.is_none() {
-                entry
-                    .override_action
-                    .clone_from(&binding.binding.override_action);
+                entry.override_action = binding.binding.override_action;
             }
         }
     }
@@ -217,9 +207,7 @@ fn enforce_restricted(
             if let Some(entry) = placed.clusters.get_mut(cluster)
                 && entry.override_action.is_none()
             {
-                entry
-                    .override_action
-                    .clone_from(&binding.binding.override_action);
+                entry.override_action = binding.binding.override_action;
             }
         }
     }

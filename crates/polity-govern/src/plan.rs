@@ -1,8 +1,8 @@
-//! The heart: one look at a root policy and everything that belongs to it, and what to write because of it.
+//! Plans one root policy: which replicas and which status to write.
 //!
-//! [`plan`] is a function of what is observed and of `now`. Whoever carries it out writes in the order given, may be
-//! killed after any single write, and looks again: the answer goes on where it stopped, because all there is to know
-//! stands in the replicas, their status and the decisions.
+//! [`plan`] is a function of what is observed and of `now`. The caller writes in the given order and plans again. It may
+//! be killed after any write: the next plan continues, because the replicas, their status and the decisions hold the
+//! complete state.
 
 mod events;
 mod groups;
@@ -12,9 +12,9 @@ mod strategy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::objects::{Binding, Policy, PolicySet, PolicyStatus};
 use jiff::Timestamp;
 use polity_core::ClusterName;
-use polity_core::governance::{Binding, Policy, PolicySet, PolicyStatus};
 use polity_core::rollout_strategy::{GroupKey, RolloutStatus, RolloutStrategy};
 use polity_rollout::DecisionGroup;
 
@@ -28,10 +28,10 @@ use crate::replica::{Builder, HubTemplates, Text};
 use groups::Groups;
 use standing::{Course, Progress, Standing, Verdict};
 
-/// What is known on the hub about one root policy.
+/// The objects on the hub that concern one root policy.
 pub struct Observed<'a> {
     pub root: &'a Policy,
-    /// Bindings; those of other namespaces do not matter.
+    /// Bindings. Those of other namespaces are ignored.
     pub bindings: &'a [Binding],
     /// Policy sets of all namespaces: dependencies may name them.
     pub policy_sets: &'a [PolicySet],
@@ -41,39 +41,39 @@ pub struct Observed<'a> {
     pub replicas: &'a BTreeMap<ClusterName, Policy>,
     /// Clusters whose replica cannot be written now, and why.
     pub unwritable: &'a BTreeMap<ClusterName, String>,
-    /// Clusters whose clock is known to be off: their reports cannot be compared with times of the hub.
+    /// Clusters whose clock is known to be wrong: times in their reports cannot be compared with times of the hub.
     pub clock_is_off: &'a BTreeSet<ClusterName>,
     pub templates: &'a dyn HubTemplates,
 }
 
-/// What to do about a root policy now.
+/// The writes, events and status for one root policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// In the order in which they are to be carried out.
     pub writes: Vec<Write>,
-    /// The status that the root should have once they are.
+    /// The status of the root after these writes.
     pub root_status: PolicyStatus,
-    /// Whether that differs from what it has.
+    /// Whether it differs from the stored status.
     pub root_status_changed: bool,
     pub events: Vec<Event>,
-    /// When to look again if nothing happens before; `now` itself when only part could be decided before the writes.
+    /// When to plan again without an event; `now` if more can be decided after these writes.
     pub look_again_at: Option<Timestamp>,
-    /// Every placed cluster, with where it stands after the writes.
+    /// The state of every placed cluster after the writes.
     pub clusters: BTreeMap<ClusterName, ClusterPlan>,
-    /// More failures than are tolerated: nobody is handed out.
+    /// More clusters failed than are tolerated: no further cluster is handed out.
     pub breach: bool,
-    /// Why the strategy cannot be carried out, if so.
+    /// Why the strategy is refused.
     pub refused: Option<String>,
-    /// Whom the waiting clusters wait for: in flight, failed or soaking.
+    /// The clusters in flight, failed or soaking that the waiting clusters wait for.
     pub holding: Vec<ClusterName>,
     /// The version that is rolled out; none without a strategy.
     pub version: Option<Version>,
 }
 
-/// One write.
+/// One write of a plan. `v1::Policy::from` gives the object to write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// A replica that is not there yet.
+    /// A replica that does not exist yet.
     Create(Policy),
     /// A replica that differs; its resource version must still be the one observed.
     Update(Policy),
@@ -88,7 +88,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// The cluster that is written for.
+    /// The cluster of the replica.
     pub fn cluster(&self) -> &str {
         match self {
             Self::Create(replica) | Self::Update(replica) => &replica.namespace,
@@ -97,7 +97,7 @@ impl Write {
     }
 }
 
-/// Where one cluster stands.
+/// The state of one cluster in a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterPlan {
     /// The placement and the group in which it counts.
@@ -105,11 +105,11 @@ pub struct ClusterPlan {
     pub group: GroupKey,
     pub turn: Turn,
     pub status: RolloutStatus,
-    /// When it came into its phase.
+    /// When its phase began.
     pub since: Option<Timestamp>,
 }
 
-/// What is going on with a cluster.
+/// The position of a cluster in a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
     /// Gets the newest text now.
@@ -120,7 +120,7 @@ pub enum Turn {
     Waiting,
     /// Gets the policy as it is defined now.
     HandedOut,
-    /// Has it, no verdict yet.
+    /// Has the policy, and has not reported a verdict yet.
     Running { deadline: Option<Timestamp> },
     /// Complies, but not for long enough.
     Soaking { until: Timestamp },
@@ -132,7 +132,7 @@ pub enum Turn {
     TimedOut { at: Timestamp },
 }
 
-/// Looks at a root policy and decides.
+/// Plans one root policy.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let bindings = Bindings {
         bindings: observed.bindings,
@@ -278,7 +278,7 @@ impl Planner<'_> {
             let adopted = |builder: &mut Builder<'_>| {
                 let replica = replica?;
                 builder
-                    .is_as_defined(cluster, replica, place.override_action.as_deref())
+                    .is_as_defined(cluster, replica, place.override_action)
                     .then(|| Mark::running(version, self.now))
             };
             let mark = match read {
@@ -442,7 +442,7 @@ impl Planner<'_> {
             .placed
             .clusters
             .get(cluster)
-            .and_then(|place| place.override_action.as_deref());
+            .and_then(|place| place.override_action);
         let existing = self.observed.replicas.get(cluster);
         let Text {
             spec,
@@ -463,7 +463,7 @@ impl Planner<'_> {
                 self.writes.push(Write::Create(replica));
             }
             Some(found) => {
-                if found.spec.document != replica.spec.document {
+                if found.spec.wire() != replica.spec.wire() {
                     self.events.push(Event::updated(root, cluster));
                 }
                 self.writes.push(Write::Update(replica));

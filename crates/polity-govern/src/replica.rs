@@ -3,20 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::objects::{Dependency, Policy, PolicySet, PolicySpec};
+use polity_api::policy::v1::{self, RemediationAction};
 use polity_core::ClusterName;
-use polity_core::governance::{Action, Policy, PolicySet, PolicySpec, names};
-use serde_json::{Value, json};
+use polity_core::governance::{Action, names};
+use serde_json::{Map, Value, json};
 
-use crate::canonical::{canonical, to_json};
+use crate::canonical::canonical;
 use crate::mark::{Mark, Stage};
 
-/// Resolves what stands between `{{hub` and `hub}}`. What it reads is the caller's business.
+/// Resolves hub templates, the text between `{{hub` and `hub}}`.
 pub trait HubTemplates {
-    /// Whether there is anything to resolve. If not, all clusters share one text.
-    fn concerns(&self, definition: &Value) -> bool;
+    /// Whether a definition contains hub templates. If none does, all clusters share one spec.
+    fn concerns(&self, definition: &Map<String, Value>) -> bool;
 
-    /// The definition for one cluster, or what is wrong with its templates.
-    fn resolve(&self, cluster: &ClusterName, definition: &Value) -> Result<Value, String>;
+    /// Resolves a definition for one cluster, or returns what is wrong with its templates.
+    fn resolve(
+        &self,
+        cluster: &ClusterName,
+        definition: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, String>;
 }
 
 /// Leaves every definition as it is.
@@ -24,11 +30,15 @@ pub trait HubTemplates {
 pub struct Unresolved;
 
 impl HubTemplates for Unresolved {
-    fn concerns(&self, _: &Value) -> bool {
+    fn concerns(&self, _: &Map<String, Value>) -> bool {
         false
     }
 
-    fn resolve(&self, _: &ClusterName, definition: &Value) -> Result<Value, String> {
+    fn resolve(
+        &self,
+        _: &ClusterName,
+        definition: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
         Ok(definition.clone())
     }
 }
@@ -36,12 +46,12 @@ impl HubTemplates for Unresolved {
 /// The labels that say whose replica it is.
 const OWN_LABELS: [&str; 2] = [names::CLUSTER_NAME, names::CLUSTER_NAMESPACE];
 
-/// Builds the replicas of one root policy. Texts that clusters share are made once.
+/// Builds the replicas of one root policy. A spec that clusters share is built once.
 pub(crate) struct Builder<'a> {
     root: &'a Policy,
     templates: &'a dyn HubTemplates,
     /// The spec with its dependencies as clusters know them, by action.
-    specs: BTreeMap<Option<String>, Arc<PolicySpec>>,
+    specs: BTreeMap<Option<RemediationAction>, Arc<PolicySpec>>,
     base: PolicySpec,
     /// What all replicas have, besides [`OWN_LABELS`].
     labels: BTreeMap<String, String>,
@@ -86,9 +96,10 @@ impl<'a> Builder<'a> {
         let resolves = disabled.is_none_or(|text| !text.eq_ignore_ascii_case("true"));
         let mut definitions = root
             .spec
-            .templates
+            .wire()
+            .policy_templates
             .iter()
-            .map(|template| &template.definition);
+            .map(|template| &template.object_definition);
         Self {
             root,
             templates,
@@ -106,7 +117,7 @@ impl<'a> Builder<'a> {
         &mut self,
         cluster: &ClusterName,
         mark: Option<&Mark>,
-        override_action: Option<&str>,
+        override_action: Option<RemediationAction>,
     ) -> Text {
         let stage = mark.map_or(Stage::Final, |mark| mark.step.stage);
         let (spec, template_errors) = self.spec(cluster, stage, override_action);
@@ -148,7 +159,7 @@ impl<'a> Builder<'a> {
             && self.annotations.iter().all(|(name, value)| {
                 (own_vector && name == names::ENCRYPTION_IV) || is(annotations, name, value)
             })
-            && existing.spec.document == spec.document
+            && existing.spec.wire() == spec.wire()
     }
 
     /// The replica of a cluster.
@@ -196,14 +207,12 @@ impl<'a> Builder<'a> {
         &mut self,
         cluster: &ClusterName,
         replica: &Policy,
-        override_action: Option<&str>,
+        override_action: Option<RemediationAction>,
     ) -> bool {
-        const STRATEGY: &str = "rolloutStrategy";
         let (wanted, _) = self.spec(cluster, Stage::Final, override_action);
-        let rest = |spec: &PolicySpec| {
-            let mut document = spec.document.clone();
-            document.remove(STRATEGY);
-            document
+        let rest = |spec: &PolicySpec| v1::PolicySpec {
+            rollout_strategy: None,
+            ..spec.wire().clone()
         };
         rest(&wanted) == rest(&replica.spec)
     }
@@ -212,26 +221,21 @@ impl<'a> Builder<'a> {
         &mut self,
         cluster: &ClusterName,
         stage: Stage,
-        override_action: Option<&str>,
+        override_action: Option<RemediationAction>,
     ) -> (Arc<PolicySpec>, Vec<String>) {
         let action = match stage {
-            Stage::Wait => Some(Action::Inform.as_str()),
+            Stage::Wait => Some(RemediationAction::InformLowercase),
             // An override never lowers, and leaves an enforcing policy as it is spelled.
             Stage::Final if self.base.action == Some(Action::Enforce) => None,
             Stage::Final => override_action,
         };
-        let shared = self
-            .specs
-            .entry(action.map(str::to_owned))
-            .or_insert_with(|| {
-                let mut spec = self.base.clone();
-                if let Some(action) = action {
-                    spec.document
-                        .insert("remediationAction".to_owned(), json!(action));
-                    spec.action = Action::parse(action);
-                }
-                Arc::new(spec)
-            });
+        let shared = self.specs.entry(action).or_insert_with(|| {
+            let mut wire = self.base.wire().clone();
+            if action.is_some() {
+                wire.remediation_action = action;
+            }
+            Arc::new(PolicySpec::from(wire))
+        });
         if self.has_hub_templates {
             resolve(self.templates, cluster, shared)
         } else {
@@ -241,63 +245,44 @@ impl<'a> Builder<'a> {
 }
 
 fn with_canonical_dependencies(root: &Policy, sets: &[PolicySet]) -> PolicySpec {
-    let mut spec = (*root.spec).clone();
-    spec.dependencies = canonical(&spec.dependencies, &root.namespace, sets);
-    if !spec.dependencies.is_empty() {
-        spec.document
-            .insert("dependencies".to_owned(), to_json(&spec.dependencies));
+    let rewritten = |dependencies: &[Dependency]| {
+        let canonical = canonical(dependencies, &root.namespace, sets);
+        canonical.iter().map(v1::PolicyDependency::from).collect()
+    };
+    let mut wire = root.spec.wire().clone();
+    wire.dependencies = rewritten(&root.spec.dependencies);
+    for (written, template) in wire.policy_templates.iter_mut().zip(&root.spec.templates) {
+        written.extra_dependencies = rewritten(&template.extra_dependencies);
     }
-    for (index, template) in spec.templates.iter_mut().enumerate() {
-        template.extra_dependencies =
-            canonical(&template.extra_dependencies, &root.namespace, sets);
-        let written = spec
-            .document
-            .get_mut("policy-templates")
-            .and_then(|templates| templates.get_mut(index))
-            .and_then(|template| template.get_mut("extraDependencies"));
-        if let Some(written) = written {
-            *written = to_json(&template.extra_dependencies);
-        }
-    }
-    spec
+    wire.into()
 }
 
-/// The spec with its hub templates resolved; a definition whose templates fail carries the error and stays as it is.
+/// The spec with its hub templates resolved. A definition whose templates fail is kept and gets the error as annotation.
 fn resolve(
     templates: &dyn HubTemplates,
     cluster: &ClusterName,
     shared: &PolicySpec,
 ) -> (Arc<PolicySpec>, Vec<String>) {
-    let mut spec = shared.clone();
+    let mut wire = shared.wire().clone();
     let mut errors = Vec::new();
-    for (index, template) in spec.templates.iter_mut().enumerate() {
-        if !templates.concerns(&template.definition) {
+    for template in &mut wire.policy_templates {
+        let definition = &mut template.object_definition;
+        if !templates.concerns(definition) {
             continue;
         }
-        match templates.resolve(cluster, &template.definition) {
-            Ok(resolved) => template.definition = resolved,
+        match templates.resolve(cluster, definition) {
+            Ok(resolved) => *definition = resolved,
             Err(error) => {
-                annotate_error(&mut template.definition, &error);
+                annotate_error(definition, &error);
                 errors.push(error);
             }
         }
-        let written = spec
-            .document
-            .get_mut("policy-templates")
-            .and_then(|templates| templates.get_mut(index))
-            .and_then(|template| template.get_mut("objectDefinition"));
-        if let Some(written) = written {
-            written.clone_from(&template.definition);
-        }
     }
-    (Arc::new(spec), errors)
+    (Arc::new(wire.into()), errors)
 }
 
-fn annotate_error(definition: &mut Value, error: &str) {
-    let Some(fields) = definition.as_object_mut() else {
-        return;
-    };
-    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+fn annotate_error(definition: &mut Map<String, Value>, error: &str) {
+    let metadata = definition.entry("metadata").or_insert_with(|| json!({}));
     let Some(metadata) = metadata.as_object_mut() else {
         return;
     };

@@ -1,6 +1,7 @@
-//! What a managed cluster says about its copy of a policy: compliance and rollout status, from its templates.
+//! The status that a managed cluster reports for its replica: compliance and rollout status, from its templates.
 
-use polity_core::governance::{Compliance, Policy};
+use crate::objects::Policy;
+use polity_core::governance::Compliance;
 use polity_core::rollout_strategy::RolloutStatus;
 
 use crate::mark::{Mark, Phase, Stage};
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn section_8_4_rollout_status_of_a_cluster() {
+    fn the_rollout_status_of_a_cluster_needs_current_evidence() {
         let (good, bad, pending) = (
             Compliance::Compliant,
             Compliance::NonCompliant,
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn section_10_5_messages_mean_states() {
+    fn the_start_of_a_message_gives_the_compliance() {
         for (message, expected) in [
             (" compliant; fine", Compliance::Compliant),
             ("Pending; waits", Compliance::Pending),

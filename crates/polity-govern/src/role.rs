@@ -1,6 +1,7 @@
 //! What a policy found somewhere on the hub is: a root, a replica, or something to be removed.
 
-use polity_core::governance::{Policy, names};
+use crate::objects::Policy;
+use polity_core::governance::names;
 
 /// What a policy is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Role {
     Illegal,
 }
 
-/// Tells what a policy is. `in_cluster_namespace`: a ManagedCluster has the name of its namespace.
+/// The role of a policy. `in_cluster_namespace`: a ManagedCluster has the name of its namespace.
 pub fn role(policy: &Policy, in_cluster_namespace: bool) -> Role {
     let root = policy.labels.get(names::ROOT_POLICY);
     match (root, in_cluster_namespace) {
@@ -43,7 +44,7 @@ mod tests {
     use crate::fixtures;
 
     #[test]
-    fn section_5_1_what_is_what() {
+    fn labels_and_namespaces_decide_the_role_of_a_policy() {
         let replica = Role::Replica {
             root_namespace: "policies".to_owned(),
             root_name: "p.q".to_owned(),

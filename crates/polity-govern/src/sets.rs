@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::objects::{Binding, PlacementKind, Policy, PolicySet, SubjectKind};
 use polity_core::ClusterName;
-use polity_core::governance::{Binding, Compliance, PlacementKind, Policy, PolicySet, SubjectKind};
+use polity_core::governance::Compliance;
 
 use crate::place::Decisions;
 
@@ -224,7 +225,7 @@ fn worst(states: impl Iterator<Item = Compliance>) -> Option<Compliance> {
 
 #[cfg(test)]
 mod tests {
-    use polity_core::governance::{ClusterStatus, Exclusion};
+    use crate::objects::{ClusterStatus, Exclusion};
     use serde_json::json;
 
     use super::*;
@@ -281,7 +282,7 @@ mod tests {
     const PENDING: Option<Compliance> = Some(Compliance::Pending);
 
     #[test]
-    fn s8_policy_set() {
+    fn a_set_reports_its_worst_member() {
         let p2 = || member(&[("c1", PENDING)]);
         assert_eq!(
             check(
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn section_5_6_messages_and_states() {
+    fn the_status_of_a_set_follows_from_its_members() {
         let good = || Some(member(&[("c1", OK), ("c2", OK), ("elsewhere", BAD)]));
         let mut off = member(&[]);
         std::sync::Arc::make_mut(&mut off.spec).disabled = true;

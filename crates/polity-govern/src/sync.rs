@@ -1,18 +1,20 @@
-//! Template sync as a plan: which template objects a cluster should have for its copy of a policy, which go, and what
-//! is reported instead of applying one.
+//! Plans template sync: which template objects a managed cluster creates, updates and deletes for its replica of a
+//! policy, and what it reports for templates that cannot be applied.
 //!
-//! Template by template, never stopping at the first mistake. Admission policies as templates have rules of their own
-//! about lowering a protection; here they are only allowed, and given the mode that the action means.
+//! An invalid template does not affect the others. Admission policies are allowed as templates; the action of the policy
+//! sets their mode.
 
 mod object;
 
 use std::collections::BTreeSet;
 
-use polity_core::governance::{Action, Compliance, Dependency, Policy, PolicyTemplate, names};
+use crate::objects::{Dependency, Policy, PolicyTemplate};
+use polity_core::governance::{Action, Compliance, names};
 use serde_json::Value;
 
 use crate::dependency::{self, Found, PolicyDependencies, Unmet};
 use crate::mark::{Mark, Stage};
+use crate::objects::MAX_MESSAGE;
 
 /// Whether a kind may be a template on this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,12 +30,12 @@ pub enum TemplateKind {
     },
 }
 
-/// What a cluster is asked.
+/// The objects and kinds of the managed cluster.
 pub trait Cluster {
-    /// What it knows of a kind.
+    /// Whether a kind is served and allowed as a template.
     fn kind(&self, api_version: &str, kind: &str) -> TemplateKind;
 
-    /// What it has of a dependency.
+    /// The object of a dependency.
     fn dependency(&self, dependency: &Dependency) -> Found<'_>;
 
     /// The object of a template, if there is one.
@@ -43,7 +45,7 @@ pub trait Cluster {
     fn labelled(&self, policy: &str) -> Vec<&Value>;
 }
 
-/// What to do about one policy of a cluster.
+/// The writes and reports for one replica.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SyncPlan {
     /// One for each template, in their order.
@@ -56,34 +58,34 @@ pub struct SyncPlan {
     pub ignored_dependencies: Vec<Dependency>,
 }
 
-/// What to do about one template.
+/// The write and the report for one template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TemplatePlan {
     pub name: String,
     pub step: TemplateStep,
-    /// What is reported for it; none when its own controller speaks, or when it was said already.
+    /// The message to report; none if the controller of the object reports, or if it is the newest message already.
     pub report: Option<String>,
-    /// Remove `status.compliant` of the object, so that its controller speaks again.
+    /// Remove `status.compliant` of the object, so that its controller reports again.
     pub clear_compliance: bool,
 }
 
-/// One thing to do.
+/// The write for one template.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TemplateStep {
     /// There is nothing to apply.
     None,
     Create(Value),
     Update(Value),
-    /// It is as it should be.
+    /// The object is up to date.
     Keep,
     Delete {
         object: ObjectName,
-        /// First set `pruneObjectBehavior: None`: what it made must not go with it.
+        /// First set `pruneObjectBehavior: None`, so that the objects it created are not deleted with it.
         without_pruning: bool,
     },
 }
 
-/// Which object.
+/// Identifies an object on the managed cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {
     pub api_version: String,
@@ -143,6 +145,18 @@ pub fn sync(policy: &Policy, cluster_name: &str, cluster: &dyn Cluster) -> SyncP
     plan
 }
 
+/// The objects of a policy that its deletion leaves behind: those in other namespaces, and those without one, which an
+/// owner reference does not reach.
+pub fn left_behind(policy: &Policy, cluster: &dyn Cluster) -> Vec<ObjectName> {
+    let objects = cluster
+        .labelled(&policy.name)
+        .into_iter()
+        .map(ObjectName::of);
+    objects
+        .filter(|object| object.namespace.as_deref() != Some(policy.namespace.as_str()))
+        .collect()
+}
+
 fn has_duplicates(templates: &[PolicyTemplate]) -> bool {
     let mut seen = BTreeSet::new();
     templates
@@ -156,7 +170,7 @@ struct Syncer<'a> {
     policy: &'a Policy,
     cluster_name: &'a str,
     cluster: &'a dyn Cluster,
-    /// The text has no effect yet: nothing that enforces may be lost by it.
+    /// The replica waits for its turn: no object that enforces may be lost.
     waits: bool,
     dependencies: &'a PolicyDependencies,
 }
@@ -310,9 +324,12 @@ impl Syncer<'_> {
         Some(details.history.first()?.message.as_str())
     }
 
+    /// Whether the newest entry of the history is this message. A long message is cut when it is read.
     fn was_said(&self, name: &str, text: &str) -> bool {
-        self.newest(name)
-            .is_some_and(|message| message.contains(text))
+        self.newest(name).is_some_and(|message| {
+            let is_cut = message.chars().count() >= MAX_MESSAGE;
+            message == text || (is_cut && text.starts_with(message))
+        })
     }
 
     /// Objects that the policy no longer lists. While it waits, what it drops stays, and keeps its old action.

@@ -1,11 +1,12 @@
-//! What is refused when it is written. The engines cope with it all the same: webhooks can be off.
+//! Validation at admission. Plans accept invalid objects all the same, because webhooks can be disabled.
 
 use std::collections::BTreeMap;
 
+use crate::objects::{Policy, PolicySet, PolicyTemplate};
 use polity_core::cluster::names::{CLUSTER_SET, DEFAULT_SET};
-use polity_core::governance::{Policy, PolicySet, PolicyTemplate, names};
+use polity_core::governance::names;
 
-/// What is being done with an object.
+/// The operation of an admission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Create,
@@ -104,14 +105,14 @@ pub fn default_cluster_set(labels: &mut BTreeMap<String, String>) {
 
 #[cfg(test)]
 mod tests {
-    use polity_core::governance::Exclusion;
+    use crate::objects::Exclusion;
     use serde_json::json;
 
     use super::*;
     use crate::fixtures;
 
     #[test]
-    fn section_4_names() {
+    fn the_name_of_a_root_is_limited() {
         let mut root = fixtures::policy(json!({"remediationAction": "inform"}));
         root.namespace = "é".repeat(30);
         root.name = "x".repeat(32);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn section_4_an_action_somewhere() {
+    fn the_policy_or_its_templates_set_an_action() {
         let template = |kind: &str, spec: serde_json::Value| json!([{"objectDefinition": {"apiVersion": "v1", "kind": kind, "metadata": {"name": "t"}, "spec": spec}}]);
         for (spec, fine) in [
             (
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn section_4_the_engine_reads_the_strategy() {
+    fn a_strategy_that_the_engine_refuses_is_refused() {
         let strategy = json!({"type": "Progressive", "progressive": {"maxFailures": "3"}});
         let root =
             fixtures::policy(json!({"remediationAction": "enforce", "rolloutStrategy": strategy}));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn section_4_exclusions_of_sets() {
+    fn exclusions_name_members_and_each_member_once() {
         let set = |policies: &[&str], excluded: &[&str]| PolicySet {
             policies: policies.iter().map(ToString::to_string).collect(),
             exclusions: excluded
@@ -202,7 +203,7 @@ mod tests {
         }
     }
     #[test]
-    fn section_4_bindings_of_sets_and_sets_of_clusters() {
+    fn a_set_binding_has_the_name_of_its_set_and_clusters_have_a_default_set() {
         assert_eq!(cluster_set_binding("edge", "edge"), Ok(()));
         assert_eq!(
             cluster_set_binding("edge", "global")

@@ -25,27 +25,17 @@ pub enum ClusterError {
     NoKind {
         /// The API group and version.
         api_version: String,
-        /// The kind.
         kind: String,
     },
     /// The kind is namespaced, and the call has no namespace.
     #[error("{kind} is namespaced: the call needs a namespace")]
-    NoNamespace {
-        /// The kind.
-        kind: String,
-    },
+    NoNamespace { kind: String },
     /// The kind is cluster-scoped, and the call has a namespace.
     #[error("{kind} is cluster-scoped: the call must not have a namespace")]
-    NotNamespaced {
-        /// The kind.
-        kind: String,
-    },
+    NotNamespaced { kind: String },
     /// The name is invalid: it would change the path of the request.
     #[error("{name:?} is not a name")]
-    BadName {
-        /// The name.
-        name: String,
-    },
+    BadName { name: String },
     /// The API server refused the request.
     #[error("cannot {doing}: {message}")]
     Refused {
@@ -117,8 +107,7 @@ impl Cluster {
         }))
     }
 
-    /// A list as JSON. The first call starts a watch and waits for its first list; later calls are answered from
-    /// memory.
+    /// A list as JSON. The first call starts a watch and waits for its first list. Later calls are served from memory.
     pub async fn list(&self, query: &ListResources) -> Result<Vec<u8>, ClusterError> {
         let kind = self.kind(&query.api_version, &query.kind).await?;
         let api = match &query.namespace {

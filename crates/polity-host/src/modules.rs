@@ -40,7 +40,7 @@ pub enum ModuleError {
         source: Arc<LoadError>,
     },
     /// The thread that compiled it ended: the process is stopping.
-    #[error("cannot load {uri}: compilation was given up")]
+    #[error("cannot load {uri}: compilation was cancelled")]
     GivenUp {
         /// The reference of the module.
         uri: String,

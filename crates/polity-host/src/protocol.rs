@@ -1,4 +1,4 @@
-//! Asks a module for its protocol version, which goes into its metadata when it is annotated.
+//! Calls a module for its protocol version, which is added to its metadata when it is annotated.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub enum ProtocolError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The result is not valid UTF-8.
-    #[error("the answer is not a text: {0}")]
+    #[error("the response is not a text: {0}")]
     Answer(#[from] serde_json::Error),
 }
 

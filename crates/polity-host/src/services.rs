@@ -1,4 +1,4 @@
-//! Answers the host calls of guests, within the deadline of their request.
+//! Serves the host calls of guests, within the deadline of their request.
 
 use std::time::Duration;
 

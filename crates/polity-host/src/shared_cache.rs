@@ -1,10 +1,10 @@
 //! The module cache that all replicas of a policy server share: modules and their native code, on a volume that other
 //! processes may write to.
 //!
-//! Native code is loaded as it is, so its author can run code in the server. Every file therefore has a signature
-//! beside it, made with a key that only the replicas have. A file is used only if signer, time, statement and the
-//! bytes in memory all match. Any other file counts as absent ([`AbsentReason`]) and is made again. Only a failing
-//! disk is an error.
+//! Native code is loaded without further checks, so its author can run code in the server. Every file therefore has a
+//! signature beside it, created with a key that only the replicas have. A file is used only if signer, time, statement
+//! and the bytes in memory all match. Any other file counts as absent ([`AbsentReason`]) and is created again. Only a
+//! failing disk is an error.
 //!
 //! All calls block.
 

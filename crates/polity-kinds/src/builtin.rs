@@ -27,9 +27,9 @@ pub fn is_builtin_version(group: &str, version: &str) -> bool {
     all.any(|gvk| gvk.group == group && gvk.version == version)
 }
 
-/// The value of a selectable field, as field selectors compare it: absent is the empty string.
+/// The value of a selectable field for field selectors. An absent field is the empty string.
 ///
-/// `field` is a name of [`ResourceDef::selectable_fields`]. A few of them are no paths of the object.
+/// `field` is a name of [`ResourceDef::selectable_fields`]. A few of them are not paths of the object.
 pub fn selectable_value(def: &ResourceDef, object: &Value, field: &str) -> String {
     let at = |path: &str| {
         path.split('.')

@@ -1,5 +1,5 @@
-//! What the server writes into a new object beyond its defaults: the first status, a Job's selector
-//! , a namespace's finalizer.
+//! Fields that the server sets in a new object besides defaults: the initial status, the selector of a Job, the
+//! finalizer of a Namespace.
 
 use polity_core::GroupVersionKind;
 use polity_core::quantity::Quantity;
@@ -18,8 +18,8 @@ pub fn prepare_create(gvk: &GroupVersionKind, object: &mut Value, uid: &str) {
     initial_status(gvk, object);
 }
 
-/// Replaces the status by the one a new object of this kind has. Kinds without a status stay as
-/// they are, and so do CustomResourceDefinitions, whose status is their controller's.
+/// Replaces the status by that of a new object of this kind. Kinds without a status are unchanged, and so are
+/// CustomResourceDefinitions, whose controller writes the status.
 pub fn initial_status(gvk: &GroupVersionKind, object: &mut Value) {
     let Some(message) = wire::table().of_kind(gvk) else {
         return;
@@ -46,7 +46,7 @@ pub fn initial_status(gvk: &GroupVersionKind, object: &mut Value) {
     }
 }
 
-/// The quality of service a Pod gets, from the cpu and memory its containers ask for.
+/// The quality of service class of a Pod, from the cpu and memory that its containers request.
 pub fn qos_class(pod: &Value) -> &'static str {
     let lists = ["containers", "initContainers"];
     let containers: Vec<&Value> = lists

@@ -21,7 +21,7 @@ pub fn check(gvk: &GroupVersionKind, object: &Value) -> Result<(), String> {
     }
 }
 
-/// What Go calls the kind of a JSON value.
+/// Go's name for the kind of a JSON value.
 pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_told_as_go_tells_them() {
+    fn wrong_types_are_reported_with_the_message_of_go() {
         let cannot = |what: &str| format!("json: cannot unmarshal {what}");
         check(
             "ConfigMap",

@@ -1,7 +1,7 @@
-//! What a real server fills in: constants from a table, by type, and the few values that are computed.
+//! The defaults of a real server: constants from a table, by type, and the few values that are computed.
 //!
-//! Defaulting walks an object along its Go types, so a Pod template is defaulted wherever it occurs. A
-//! parent's defaults come before its children's: what a parent inserts is completed by the child's rules.
+//! Defaulting walks an object along its Go types, so a Pod template is defaulted wherever it occurs. The defaults of a
+//! parent are set before those of its children, so the rules of the child complete the values that the parent inserts.
 
 mod pods;
 mod rest;
@@ -18,10 +18,10 @@ use super::wire::{self, FieldType, Message, MessageId, Presence};
 
 type Object = Map<String, Value>;
 
-/// Normalises `object` and fills in its defaults, as decoding on a real server does.
+/// Normalises `object` and sets its defaults, as decoding on a real server does.
 ///
-/// Runs on every decode: of a request, after a patch, after a webhook. What happens only on create is
-/// the business of a server.
+/// This runs on every decode: of a request, after a patch, after a webhook. The server handles fields that are only
+/// set on create.
 pub fn apply_defaults(gvk: &GroupVersionKind, object: &mut Value) {
     normalise(gvk, object);
     if let (Some(message), Some(fields)) = (wire::table().of_kind(gvk), object.as_object_mut()) {
@@ -124,7 +124,7 @@ fn default_computed(ty: &str, object: &mut Object) {
     }
 }
 
-/// Inserts `value` unless the field is there.
+/// Inserts `value` unless the field is set.
 fn set_default(object: &mut Object, field: &str, value: impl Into<Value>) {
     if !object.contains_key(field) {
         object.insert(field.to_owned(), value.into());

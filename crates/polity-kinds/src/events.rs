@@ -1,10 +1,11 @@
-//! The two faces of an Event: core/v1 and events.k8s.io/v1 are one store.
+//! The two forms of an Event: core/v1 and events.k8s.io/v1 share one store.
 //!
-//! Only the names of some fields differ. An Event is stored as core/v1 and turned on the way in and out.
+//! Only the names of some fields differ. An Event is stored as core/v1 and converted when it is read or written in the
+//! other form.
 
 use serde_json::{Map, Value, json};
 
-/// Fields by their core/v1 name and their events.k8s.io/v1 name; all others are called the same.
+/// Fields by their core/v1 name and their events.k8s.io/v1 name. All others have the same name.
 const RENAMED: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -15,15 +16,15 @@ const RENAMED: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// Turns an events.k8s.io/v1 Event into a core/v1 one; anything else only gets the apiVersion.
+/// Converts an events.k8s.io/v1 Event to core/v1. In other objects only the apiVersion is set.
 pub fn to_core(event: &mut Value) {
     rename(event, "v1", |(core, new)| (new, core));
 }
 
-/// Turns a core/v1 Event into an events.k8s.io/v1 one; anything else only gets the apiVersion.
+/// Converts a core/v1 Event to events.k8s.io/v1. In other objects only the apiVersion is set.
 pub fn to_events(event: &mut Value) {
     rename(event, "events.k8s.io/v1", |(core, new)| (core, new));
-    // The new group leaves out what the old one always shows.
+    // The new group omits fields that the old one always shows.
     if let Some(fields) = event.as_object_mut() {
         fields.retain(|name, value| !(name.starts_with("reporting") && value.as_str() == Some("")));
     }

@@ -19,7 +19,7 @@ pub struct JsonPath {
     steps: Vec<Step>,
 }
 
-/// A text that is no path.
+/// The text is not a valid path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid JSON path {path:?}: {why}")]
 pub struct JsonPathError {
@@ -199,7 +199,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Steps up to the end, or up to what no step can start with.
+    /// Steps up to the end, or up to a character that cannot start a step.
     fn steps(&mut self) -> Parsed<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_refused() {
         let deep = format!(".a{}", "[?(@.a".repeat(20));
         for path in [
             "",

@@ -1,5 +1,4 @@
-//! The kinds that are known without asking a cluster: what they are called in the plural, and whether they live in
-//! namespaces.
+//! The kinds that are known without a cluster: their plural names and their scopes.
 
 use polity_core::{GroupVersion, GroupVersionKind};
 

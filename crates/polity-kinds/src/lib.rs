@@ -34,7 +34,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// Subresources the engine knows how to serve.
+/// Subresources that the engine can serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subresource {
     Eviction,
@@ -59,7 +59,7 @@ impl Subresource {
     }
 }
 
-/// What makes `metadata.generation` grow.
+/// Which changes increment `metadata.generation`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GenerationRule {
     /// The kind has no generation.
@@ -87,11 +87,11 @@ pub struct KindFlags {
     pub update_needs_version: bool,
     /// PUT of a missing object creates it.
     pub create_on_update: bool,
-    /// DELETE answers with the object.
+    /// DELETE returns the object.
     pub delete_returns_object: bool,
-    /// There is no deletecollection.
+    /// The verb deletecollection is not supported.
     pub no_delete_collection: bool,
-    /// Answered on POST, never stored.
+    /// Evaluated on POST, never stored.
     pub create_only: bool,
 }
 

@@ -1,9 +1,8 @@
-//! Gives a built-in object the shape a real server would return: as if decoded into its Go type and
-//! encoded again.
+//! Converts a built-in object to the form that a real server would return: as if decoded into its Go type and encoded
+//! again.
 //!
-//! `null` and the zero values of optional fields vanish, fields that are always present appear,
-//! quantities and times take their canonical spelling. Values of the wrong type and unknown
-//! fields stay as they are: refusing them is the decoder's business.
+//! `null` and the zero values of optional fields are removed, fields that are always present are added, and quantities
+//! and times get their canonical form. Values of the wrong type and unknown fields stay: the decoder rejects them.
 
 use jiff::Timestamp;
 use polity_core::GroupVersionKind;
@@ -31,7 +30,7 @@ fn normalise_message(message: MessageId, object: &mut Map<String, Value>) {
 fn normalise_field(field: &Field, object: &mut Map<String, Value>) {
     if let Some(value) = object.get_mut(field.name) {
         normalise_value(&field.ty, value);
-        // The store of a real server does not tell an empty list from none.
+        // The store of a real server does not distinguish an empty list from none.
         let nothing = matches!(field.ty, FieldType::List(_) | FieldType::Map(_)) && is_zero(value);
         if value.is_null() || nothing || (field.presence == Presence::NonZero && is_zero(value)) {
             object.remove(field.name);
@@ -114,8 +113,8 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// What an object of this kind has before anything is written into it, and so what its creator did not add;
-/// `None` without a Go type.
+/// The fields that an object of this kind has without any input, and which its creator therefore did not set. `None`
+/// without a Go type.
 pub fn blank(gvk: &GroupVersionKind) -> Option<Value> {
     let mut object = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind});
     if gvk.kind == "CustomResourceDefinition" {
@@ -128,8 +127,7 @@ pub fn blank(gvk: &GroupVersionKind) -> Option<Value> {
     Some(object)
 }
 
-/// What an always-present field shows when nothing was given. Go prints lists, maps and times that are
-/// not there as `null`.
+/// The value of an always-present field without input. Go prints missing lists, maps and times as `null`.
 fn zero_value(ty: &FieldType) -> Option<Value> {
     match ty {
         FieldType::String => Some(json!("")),

@@ -1,7 +1,6 @@
-//! Decodes protobuf request bodies of built-in kinds into JSON objects, driven by the table of Go types
-//! .
+//! Decodes protobuf request bodies of built-in kinds into JSON objects, driven by the table of Go types.
 //!
-//! Answers are never protobuf. Input is hostile: every length is checked against what is left, nesting is
+//! Responses are never protobuf. Input is untrusted: every length is checked against the remaining bytes, nesting is
 //! bounded, and the depth-first walk allocates no more than a small multiple of the body.
 
 use base64::Engine as _;
@@ -20,7 +19,7 @@ const MAX_DEPTH: usize = 48;
 /// A body that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
-    /// Answered with 415.
+    /// Leads to a response with status 415.
     #[error("no protobuf message is known for {api_version}, Kind={kind}")]
     UnknownKind { api_version: String, kind: String },
     #[error("the body does not start with the prefix of the protobuf encoding")]
@@ -141,7 +140,7 @@ fn read_field(
                 return Err(ProtobufError::Malformed);
             };
             match (&**of, &wire) {
-                // Numbers may come packed into one run of bytes.
+                // Numbers may be packed into one run of bytes.
                 (FieldType::Int32 | FieldType::Int64, Wire::Bytes(packed)) => {
                     let mut reader = Reader(packed);
                     while !reader.0.is_empty() {
@@ -286,7 +285,7 @@ fn first_bytes(bytes: &[u8]) -> Result<&[u8], ProtobufError> {
     Ok(found)
 }
 
-/// Go writes every field that is no pointer, zero or not; in JSON most of those zeros are absent.
+/// Go writes every field that is not a pointer, including zeros. In JSON most of those zeros are absent.
 fn drop_zeros(message: &Message, object: &mut Map<String, Value>) {
     for field in message
         .fields
@@ -335,7 +334,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// What is left of a message.
+/// The remaining bytes of a message.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

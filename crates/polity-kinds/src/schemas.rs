@@ -53,8 +53,7 @@ pub fn definitions() -> &'static Definitions {
     &DEFINITIONS
 }
 
-/// The component schemas of one group version, as an OpenAPI v3 document holds them: its kinds and
-/// everything they refer to.
+/// The component schemas of one group version, as in an OpenAPI v3 document: its kinds and everything they refer to.
 pub fn openapi_components(group_version: &GroupVersion) -> Definitions {
     let of_version = builtin::kinds().filter(|gvk| gvk.group_version() == *group_version);
     components(of_version.map(|gvk| component_name(&gvk)).collect())
@@ -289,14 +288,14 @@ fn merge_node<'a>(
     node.as_object_mut()
 }
 
-/// The definitions without descriptions, which the engine has no use for: a node that says nothing
-/// beside its reference is shared.
+/// The definitions without descriptions, which the engine does not need. A node that contains only a reference is
+/// shared.
 fn bare_definitions() -> Definitions {
     fn bare(value: &Value) -> Value {
         match value {
             Value::Object(fields) => fields
                 .iter()
-                // A field may be called "description" too; its schema is no string.
+                // A field may be called "description" too. Its schema is not a string.
                 .filter(|(key, value)| *key != "description" || !value.is_string())
                 .map(|(key, value)| (key.clone(), bare(value)))
                 .collect(),

@@ -20,7 +20,7 @@ pub struct Cause {
     pub field: String,
 }
 
-/// `details` of a Status; empty members are left out.
+/// `details` of a Status. Empty members are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Details {
@@ -61,12 +61,12 @@ impl std::fmt::Display for ResourceName<'_> {
     }
 }
 
-/// A request that failed, with everything its answer needs.
+/// A failed request, with the content of its response.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
     pub code: StatusCode,
-    /// Empty for the few answers that have no reason.
+    /// Empty for the few responses without a reason.
     pub reason: String,
     pub message: String,
     pub details: Option<Box<Details>>,
@@ -154,7 +154,7 @@ impl ApiError {
         )
     }
 
-    /// A built-in resource that does not know the method.
+    /// A built-in resource does not support the method.
     pub fn no_such_method() -> Self {
         Self::bare(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -177,7 +177,7 @@ impl ApiError {
         Self::new(code, reason, message).with_details(Details::default())
     }
 
-    /// The answer to what a real server did not expect: 500 without a reason.
+    /// The response to an error that a real server did not expect: 500 without a reason.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
@@ -251,7 +251,7 @@ impl ApiError {
         )
     }
 
-    /// What a server with too much in flight answers: the client is to try again in a second.
+    /// The response of an overloaded server: the client should retry after a second.
     pub fn too_many_requests() -> Self {
         Self::new(
             StatusCode::TOO_MANY_REQUESTS,

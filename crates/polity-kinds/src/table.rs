@@ -1,6 +1,6 @@
-//! Table output: what `kubectl get` shows of each kind.
+//! Table output: the columns of `kubectl get` for each kind.
 //!
-//! Columns are data; cells are computed from spec and status, as the printers of a real server do.
+//! Columns are data. Cells are computed from spec and status, as the printers of a real server do.
 
 mod cluster;
 mod custom;
@@ -223,7 +223,7 @@ fn list<'a>(value: &'a Value, path: &str) -> &'a [Value] {
     at(value, path).as_array().map_or(&[], Vec::as_slice)
 }
 
-/// `<none>` (or another word) where there is no text.
+/// The text, or `<none>` (or another placeholder) if it is empty.
 fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
 }

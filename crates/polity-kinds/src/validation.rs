@@ -1,8 +1,7 @@
 //! Validation of built-in objects, with the messages of a real server.
 //!
-//! Checks on single fields are data, applied by type wherever the type occurs. What relates fields to
-//! each other, or the new object to the stored one, is code. Metadata and CEL expressions are checked by
-//! the engine; `status` is not checked.
+//! Checks on single fields are data, applied by type wherever the type occurs. Checks that compare fields, or the new
+//! object with the stored one, are code. The engine checks metadata and CEL expressions. `status` is not checked.
 
 mod admission;
 mod config;
@@ -21,7 +20,7 @@ use super::wire::{self, FieldType, MessageId, Presence};
 
 type Object = Map<String, Value>;
 
-/// What is wrong with a defaulted object, and with the change from `old` to it.
+/// The errors in a defaulted object, and in the change from `old` to it.
 pub fn validate(gvk: &GroupVersionKind, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Errors::default();
     if let (Some(message), Some(object)) = (wire::table().of_kind(gvk), new.as_object()) {
@@ -233,7 +232,7 @@ fn shown_when_immutable(group: &str, value: &Value) -> Value {
     }
 }
 
-/// What was found so far. An error that is not kept is not made.
+/// The errors so far. Beyond the limit, error values are not even constructed.
 #[derive(Default)]
 struct Errors(FieldErrors);
 

@@ -1,4 +1,4 @@
-//! Our certificates as a plan over the time (section 5): one authority, a serving certificate for each server, and one
+//! Our certificates as a plan over the time: one authority, a serving certificate for each server, and one
 //! that signs its cache. What is stored and the time go in, what to store instead comes out.
 //!
 //! A successor is made when less than sixty days are left. The old authority stays in every bundle until it expires or

@@ -18,16 +18,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
-use polity_reconcile::{Controller, ControllerMetrics, Requeue, Seen, Term, Watch};
+use polity_reconcile::{
+    Controller, ControllerMetrics, ObjectEvent, Requeue, Seen, Term, Watch, WriteError, Writer,
+    name_hash, publish_event,
+};
 use polity_runtime::Clock;
 use serde_json::json;
 
 use self::apply::Applied;
 use crate::kinds::{OwnedKey, OwnedKind};
-use crate::names::spelled;
-use crate::shell::{ObjectEvent, publish};
 use crate::webhooks;
 
 pub use documents::{Document, Documents, Problem};
@@ -56,14 +57,8 @@ pub enum DefaultsError {
     #[error("asking the API server")]
     Api(#[from] kube::Error),
     /// An object could not be written.
-    #[error("writing {key}")]
-    Write {
-        /// The object.
-        key: OwnedKey,
-        /// What went wrong.
-        #[source]
-        error: kube::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 /// Keeps to the documents of one ConfigMap. Only the holder of the lease may run this.
@@ -248,19 +243,11 @@ impl Defaults {
 
     /// Writes the record, unless the ConfigMap has changed since it was read.
     async fn record(&self, map: &ConfigMap, record: &Record) -> Result<bool, DefaultsError> {
-        let patch = Patch::Merge(json!({"metadata": {
-            "resourceVersion": map.metadata.resource_version,
-            "annotations": {RECORD: record.text()},
-        }}));
-        let params = PatchParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let maps = self.config_maps();
-        let patched = maps.patch_metadata(&self.config_map, &params, &patch);
-        match patched.await {
+        let writer = Writer::<ConfigMap>::new(&self.client, MANAGER);
+        let changes = json!({ "annotations": { RECORD: record.text() } });
+        match writer.patch_metadata(&map.metadata, changes).await {
             Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(WriteError::Conflict { .. } | WriteError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -281,7 +268,7 @@ impl Defaults {
             manager: MANAGER,
             rank: 0,
         };
-        publish(&self.client, &event, self.clock.now()).await;
+        publish_event(&self.client, &event, self.clock.now()).await;
     }
 
     fn config_maps(&self) -> Api<ConfigMap> {
@@ -294,7 +281,7 @@ fn label_value(config_map: &str) -> String {
     if config_map.len() <= LABEL_MAX {
         return config_map.to_owned();
     }
-    spelled(config_map, 20)
+    name_hash(config_map, 20)
 }
 
 #[cfg(test)]

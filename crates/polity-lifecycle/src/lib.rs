@@ -25,7 +25,6 @@ pub mod names;
 pub mod objects;
 pub mod policies;
 pub mod servers;
-mod shell;
 pub mod validation;
 pub mod webhooks;
 

@@ -1,4 +1,4 @@
-//! What the controller counts (section 6), under the name and with the labels that dashboards know.
+//! What the controller counts, under the name and with the labels that dashboards know.
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};

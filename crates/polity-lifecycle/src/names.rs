@@ -5,10 +5,8 @@
 //! id cannot. [`choose_id`] settles who gets which.
 
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
+use polity_reconcile::name_hash;
 
-/// What names end in are made of: no vowels and nothing that looks like them, so that no word comes out by chance.
-const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many characters tell the revisions of one policy apart.
 const SUFFIX: usize = 10;
 /// The longest name of an object.
@@ -100,7 +98,7 @@ pub fn choose_id(claim: &Claim, dotted: String, form: UniqueNames, others: &[Cla
 /// The name of a revision: the policy's id and a suffix that follows from UID and generation, so that creating it twice
 /// is noticed.
 pub fn revision_name(id: &str, policy_uid: &str, generation: i64) -> String {
-    let suffix = spelled(&format!("{policy_uid}/{generation}"), SUFFIX);
+    let suffix = name_hash(&format!("{policy_uid}/{generation}"), SUFFIX);
     format!("{}-{suffix}", cut(id, NAME_MAX - SUFFIX - 1))
 }
 
@@ -156,7 +154,7 @@ fn shortened(name: &str, max: usize) -> String {
     if name.len() <= max {
         return name.to_owned();
     }
-    format!("{}-{}", cut(name, max - HASH - 1), spelled(name, HASH))
+    format!("{}-{}", cut(name, max - HASH - 1), name_hash(name, HASH))
 }
 
 /// At most `max` bytes from the front that still end like a name.
@@ -166,16 +164,6 @@ fn cut(name: &str, max: usize) -> &str {
         end -= 1;
     }
     name[..end].trim_end_matches(['-', '.'])
-}
-
-/// `n` characters that follow from a text, at most 32.
-pub(crate) fn spelled(text: &str, n: usize) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest
-        .iter()
-        .take(n)
-        .map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]))
-        .collect()
 }
 
 #[cfg(test)]
@@ -312,7 +300,9 @@ mod tests {
         let suffix = name.strip_prefix("clusterwide-privileged-pods-").unwrap();
         assert_eq!(suffix.len(), 10);
         assert!(
-            suffix.bytes().all(|byte| ALPHABET.contains(&byte)),
+            suffix
+                .bytes()
+                .all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte)),
             "{name}"
         );
         assert_eq!(name, revision_name("clusterwide-privileged-pods", "uid", 1));

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use polity_reconcile::{Cache, Controller, ControllerMetrics, Queue, Requeue, SharedCache, Term};
+use polity_reconcile::{
+    Cache, Controller, ControllerMetrics, Queue, Requeue, SharedCache, Term, WriteError,
+};
 use polity_runtime::Clock;
 use tokio::sync::watch as channel;
 use tracing::{debug, info};
@@ -39,6 +41,9 @@ pub enum ReconcileError {
     /// A request to the API server failed.
     #[error("asking the API server")]
     Api(#[from] kube::Error),
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// What is stored is not a policy.
     #[error("reading the policy")]
     Policy(#[from] PolicyError),
@@ -137,7 +142,7 @@ impl Lifecycle {
     pub async fn collect_orphans(&self) -> Result<(), ReconcileError> {
         let namespace = self.settings().namespace;
         for write in observe::orphans(&self.client, &namespace).await? {
-            apply::delete_orphan(&self.client, &namespace, &write).await?;
+            apply::delete_orphan(&self.client, &write).await?;
         }
         Ok(())
     }

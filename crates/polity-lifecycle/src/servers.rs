@@ -19,13 +19,12 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use polity_api::policies::names as known;
 use polity_api::policies::v1::{PolicyRevision, PolicyServer, PolicyServerConditionType};
-use polity_reconcile::{ControllerMetrics, Requeue};
+use polity_reconcile::{ControllerMetrics, Requeue, WriteError, Writer};
 use polity_runtime::Clock;
-use polity_runtime::write::{WriteError, Writer};
 
 use crate::certificates::Authorities;
 use crate::names;
@@ -133,8 +132,9 @@ impl Servers {
         let Some(server) = servers.get_opt(name).await? else {
             return Ok(Requeue::Never);
         };
+        let writer = Writer::new(&self.client, MANAGER);
         if server.metadata.deletion_timestamp.is_some() {
-            return self.release(&servers, server).await;
+            return self.release(&writer, server).await;
         }
         let finalizers = server.metadata.finalizers.clone().unwrap_or_default();
         if !finalizers.iter().any(|one| one == known::FINALIZER) {
@@ -143,14 +143,13 @@ impl Servers {
                 .into_iter()
                 .filter(|one| one != known::OLD_FINALIZER);
             held.metadata.finalizers = Some(kept.chain([known::FINALIZER.to_owned()]).collect());
-            servers.replace(name, &PostParams::default(), &held).await?;
+            writer.update(&held).await?;
             return Ok(Requeue::After(Duration::ZERO));
         }
         let revisions = self.revisions(name).await?;
         let outcomes = self.make(&server, &revisions, authorities).await;
         let counts = self.counts(name, &revisions).await?;
         let status = status::of(&server, &outcomes, counts, self.clock.now());
-        let writer = Writer::new(servers, (), MANAGER);
         writer.apply_status(&server, &status).await?;
         let mut next = if self.is_cache_bound(&server).await? {
             Requeue::Slowly
@@ -277,7 +276,8 @@ impl Servers {
             .get_opt(&names::policy_server(&server.name_any()))
             .await?;
         if let Some(found) = found.filter(|found| is_owned_by(found, server)) {
-            Writer::new(budgets, (), MANAGER).delete(&found).await?;
+            let writer = Writer::<PodDisruptionBudget>::new(&self.client, MANAGER);
+            writer.delete(&found.metadata).await?;
         }
         Ok(())
     }
@@ -285,14 +285,13 @@ impl Servers {
     /// Removes the finalizer of a policy server once no webhook calls it any more.
     async fn release(
         &self,
-        servers: &Api<PolicyServer>,
+        writer: &Writer<PolicyServer>,
         mut server: PolicyServer,
     ) -> Result<Requeue, ServerError> {
         let service = names::policy_server(&server.name_any());
         let callers = Caller::list(&self.client, &self.setup.namespace, &service).await?;
         if !callers.is_empty() {
             let status = status::of_deletion(&server, callers.len(), self.clock.now());
-            let writer = Writer::new(servers.clone(), (), MANAGER);
             writer.apply_status(&server, &status).await?;
             return Ok(Requeue::After(RECHECK));
         }
@@ -300,12 +299,9 @@ impl Servers {
             return Ok(Requeue::Never);
         };
         finalizers.retain(|one| one != known::FINALIZER && one != known::OLD_FINALIZER);
-        match servers
-            .replace(&server.name_any(), &PostParams::default(), &server)
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Requeue::Never),
-            other => other.map(|_| Requeue::Never).map_err(ServerError::from),
+        match writer.update(&server).await {
+            Ok(_) | Err(WriteError::NotFound { .. }) => Ok(Requeue::Never),
+            Err(error) => Err(error.into()),
         }
     }
 

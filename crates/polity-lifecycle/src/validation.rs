@@ -1,4 +1,4 @@
-//! Whether an object of ours may be stored (section 3), and what is filled in before it is (section 1.7).
+//! Validates objects of our kinds before they are stored, and fills in their defaults.
 //!
 //! Pure: what has to be looked up is an argument. The schema says part of this too; here it is said in full, for API
 //! servers that ask the webhook.

@@ -24,7 +24,7 @@ use crate::names::UniqueNames;
 use crate::validation::{self, References, StatusWriter};
 
 pub use deletion::ServedPolicies;
-pub use keep::Registration;
+pub use keep::{Registration, RestoreError};
 pub use run::{BoundWebhooks, ServeError, Webhooks, are_registered};
 pub use serve::{Reviewer, router};
 

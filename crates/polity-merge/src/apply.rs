@@ -1,8 +1,7 @@
-//! Server-side apply, and the bookkeeping of who owns which field for every other write.
+//! Server-side apply, and field ownership for every other write.
 //!
-//! `metadata.managedFields` is read from the live object, brought up to date, and written to the result; nothing
-//! else is remembered. All versions of a kind share their paths (conversion None), so entries of other versions
-//! take part as they are.
+//! `metadata.managedFields` is read from the live object, updated, and written to the result. No other state is kept.
+//! All versions of a kind share their paths (conversion None), so entries of other versions are used unchanged.
 
 mod conflict;
 mod last_applied;
@@ -50,7 +49,7 @@ pub struct UpdateInput<'a> {
     pub schema: &'a Schema,
     /// The stored object in that version; `None` for a create.
     pub live: Option<&'a Value>,
-    /// What a new object of this kind has before anything is set; by default what its schema tells.
+    /// The fields that a new object of this kind always has. By default they come from its schema.
     pub blank: Option<&'a Value>,
     /// The object as it will be stored; its managedFields are set.
     pub new: &'a mut Value,
@@ -66,24 +65,24 @@ pub struct UpdateInput<'a> {
 /// Why an apply was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// Other managers own what would change.
+    /// Other managers own fields that would change.
     #[error("{}", conflict_message(.0))]
     Conflicts(Vec<Conflict>),
     /// The body contains managedFields, which an apply must not: a bad request.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsInBody,
-    /// The body or the live object does not fit the schema.
+    /// The body or the live object does not match the schema.
     #[error("{0}")]
     NotTyped(String),
-    /// The live object's managedFields are unreadable.
+    /// The live object's managedFields cannot be parsed.
     #[error("failed to decode managed fields: {0}")]
     LiveManagedFields(String),
 }
 
 /// Merges an applied configuration into the live object.
 ///
-/// The result carries the new `metadata.managedFields`. An apply that changes nothing answers with the live
-/// object as it is, timestamps included.
+/// The result contains the new `metadata.managedFields`. An apply without a change returns the live object unchanged,
+/// including timestamps.
 pub fn apply(input: &ApplyInput<'_>) -> Result<Value, ApplyError> {
     let body_meta = input.body.get("metadata");
     if body_meta
@@ -159,10 +158,10 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<Value, ApplyError> {
     }
 }
 
-/// Records who owns what after any write but an apply.
+/// Records the field ownership after any write other than an apply.
 ///
 /// An object whose managedFields were lost or cleared stays untracked until it is applied. If the object does not
-/// fit its schema, the live managedFields are kept.
+/// match its schema, the live managedFields are kept.
 pub fn track_update(input: UpdateInput<'_>) {
     let UpdateInput {
         schema,
@@ -228,7 +227,7 @@ fn is_reset(entries: &[Value]) -> bool {
     }
 }
 
-/// What a write starts from: the stored object, or what an object of this kind is before anything is set.
+/// The base of a write: the stored object, or a new object of this kind.
 fn live_or_empty<'a>(live: Option<&'a Value>, schema: &Schema) -> Cow<'a, Value> {
     live.map_or_else(|| Cow::Owned(typed::empty_object(schema)), Cow::Borrowed)
 }

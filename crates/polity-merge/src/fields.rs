@@ -1,6 +1,6 @@
-//! Sets of field paths: what a manager owns, what a change touched.
+//! Sets of field paths, for example the fields of a manager or the changes of a write.
 //!
-//! A set is a tree. Owning a node does not mean owning what is below it, and the other way round.
+//! A set is a tree. A set may contain a node without the nodes below it, and the other way round.
 
 mod v1;
 
@@ -63,7 +63,7 @@ impl Node {
         self.owned = true;
     }
 
-    /// Adds a node below this one, to what is there already.
+    /// Adds a node below this one, and keeps existing nodes.
     pub(crate) fn attach(&mut self, element: PathElement, child: Self) {
         if child.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// The set of the paths below a root node; a root has no path of its own.
+    /// The set of the paths below a root node. A root has no path.
     pub(crate) fn into_set(self) -> FieldSet {
         self.below
     }
@@ -115,7 +115,7 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// Adds one path; what is above it is not added.
+    /// Adds one path without its ancestors.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((last, parents)) = path.split_last() else {
             return;
@@ -346,7 +346,7 @@ impl fmt::Display for PathElement {
 }
 
 impl Path {
-    /// The path as text, without what is beyond the longest field path.
+    /// The path as text, truncated to the maximum length of a field path.
     pub fn shortened(&self) -> String {
         let mut text = String::new();
         for element in &self.0 {

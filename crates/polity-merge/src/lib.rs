@@ -1,8 +1,8 @@
-//! Structural schemas, field ownership, server-side apply, and JSON, merge and strategic-merge
-//! patches, over JSON values.
+//! Structural schemas, field ownership, server-side apply, and JSON, merge and strategic-merge patches, over JSON
+//! values.
 //!
-//! Everything here is a function of values: no file, no socket, no clock. What a write does to an object is
-//! decided here; who may write, and where the object is kept, is decided elsewhere.
+//! Everything here is a function of values: no file, no socket, no clock. This crate computes the result of a write.
+//! Authorization and storage are elsewhere.
 
 pub mod apply;
 pub mod fields;

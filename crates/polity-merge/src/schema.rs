@@ -1,8 +1,8 @@
-//! Structural schemas: what a field may hold, how it is defaulted, pruned, validated and merged.
+//! Structural schemas: types, defaults, pruning, validation and merge rules of fields.
 //!
-//! One type serves custom resources ([`Schema::parse_crd`], which enforces the structural rules) and built-in
-//! kinds ([`SchemaSet`], which trusts its input). Nodes are shared by [`Arc`], so a definition used in many
-//! places exists once.
+//! One type serves custom resources ([`Schema::parse_crd`], which enforces the structural rules) and built-in kinds
+//! ([`SchemaSet`], which trusts its input). Nodes are shared by [`Arc`], so a definition used in many places exists
+//! once.
 
 mod defaults;
 mod embedded;
@@ -58,10 +58,10 @@ pub struct Schema {
     raw: Option<Arc<Value>>,
 }
 
-/// What kind of value a node holds.
+/// The type of the value of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Type {
-    /// No type is given: anything goes.
+    /// No type: any value is allowed.
     #[default]
     Any,
     Object,
@@ -74,7 +74,7 @@ pub enum Type {
     IntOrString,
 }
 
-/// What an object may hold besides its properties.
+/// The fields that an object may have besides its properties.
 #[derive(Debug, Clone, Default)]
 pub enum Additional {
     /// `additionalProperties` is absent.
@@ -138,7 +138,7 @@ struct Checks {
 }
 
 impl Schema {
-    /// What kind of value this node holds.
+    /// The type of the value.
     pub fn kind(&self) -> Type {
         self.kind
     }
@@ -153,7 +153,7 @@ impl Schema {
         self.properties.get(name)
     }
 
-    /// What an object may hold besides its declared fields.
+    /// The fields that an object may have besides its declared ones.
     pub fn additional_properties(&self) -> &Additional {
         &self.additional
     }
@@ -163,7 +163,6 @@ impl Schema {
         self.items.as_ref()
     }
 
-    /// The help text.
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
@@ -173,7 +172,7 @@ impl Schema {
         self.default.as_ref()
     }
 
-    /// Whether `null` is a value of its own here.
+    /// Whether `null` is a valid value here.
     pub fn nullable(&self) -> bool {
         self.nullable
     }
@@ -208,12 +207,12 @@ impl Schema {
         self.patch_merge_key.as_deref()
     }
 
-    /// What strategic merge does with this field.
+    /// How strategic merge treats this field.
     pub fn patch_strategy(&self) -> PatchStrategy {
         self.patch_strategy
     }
 
-    /// `x-kubernetes-validations`, as written.
+    /// `x-kubernetes-validations`, unparsed.
     pub fn validations(&self) -> Option<&Value> {
         self.validations.as_ref()
     }
@@ -233,12 +232,12 @@ impl Schema {
         }
     }
 
-    /// The `format`, when it is one this server knows.
+    /// The `format`, if this server supports it.
     pub fn format(&self) -> Option<&str> {
         Some(self.checks.as_ref()?.format.as_ref()?.name())
     }
 
-    /// The schema as it was written; only the root of a custom resource's schema keeps it.
+    /// The unparsed schema. Only the root of a custom resource's schema keeps it.
     pub fn to_openapi(&self) -> Option<&Value> {
         self.raw.as_deref()
     }

@@ -1,7 +1,7 @@
-//! Values seen through a schema the way server-side apply sees them.
+//! Values with a schema, as server-side apply treats them.
 //!
-//! Every node is a scalar, a list or an object; lists and objects are atomic (one leaf) or merged. Where the
-//! schema says nothing, the kind is deduced from the value: objects are merged, lists are atomic.
+//! Every node is a scalar, a list or an object. Lists and objects are atomic (one leaf) or merged. Without a schema,
+//! the kind is deduced from the value: objects are merged, lists are atomic.
 
 mod compare;
 mod merge;
@@ -22,7 +22,7 @@ pub(crate) use compare::{Comparison, compare, equal};
 pub(crate) use merge::merge;
 pub(crate) use remove::{Emptied, remove};
 
-/// What is known about a node.
+/// The schema of a node, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Type<'a> {
     Declared(&'a Schema),
@@ -87,7 +87,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// How `value` is treated here; a value that does not fit is treated as what would be expected.
+    /// How `value` is treated here. A value of the wrong type is treated as the expected one.
     pub(crate) fn shape(self, value: &Value) -> Shape<'a> {
         match value {
             Value::Array(_) if self.allows_list() => self.list(),
@@ -123,7 +123,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether `name` is a field of its own rather than one entry of a map.
+    /// Whether `name` is a declared field rather than an entry of a map.
     pub(crate) fn declares(self, name: &str) -> bool {
         match self {
             Self::Declared(schema) => schema.declares(name),
@@ -154,7 +154,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// The type of what a path element leads to.
+    /// The type of the value at a path element.
     pub(crate) fn child(self, element: &PathElement) -> Option<Self> {
         match element {
             PathElement::Field(name) if self.allows_map() => self.field(name),
@@ -163,7 +163,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// What identifies an element of a set or of a map list.
+    /// The identity of an element of a set or of a map list.
     pub(crate) fn identify(self, shape: Shape<'_>, element: &Value) -> Result<PathElement, String> {
         let Shape::Keyed(keys) = shape else {
             return match element {
@@ -383,7 +383,7 @@ fn collect(ty: Type<'_>, value: &Value) -> Node {
             }
             for (element, item) in elements.iter().zip(items) {
                 let Some(element) = element else { continue };
-                // Duplicates are owned as one, without what is in them.
+                // Duplicates are owned as one element, without their content.
                 let mut child = if repeated.contains(element) {
                     Node::default()
                 } else {
@@ -436,7 +436,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// What a write starts from when there is no object yet: for built-in kinds the fields that are always there.
+/// A new object as the base of a write. Built-in kinds have fields that are always present.
 pub(crate) fn empty_object(schema: &Schema) -> Value {
     let mut map = Map::new();
     for (name, property) in schema.properties() {

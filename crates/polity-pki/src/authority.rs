@@ -1,8 +1,8 @@
-//! A certificate authority: made once, kept as PEM, signing leaves for servers and clients.
+//! A certificate authority that is stored as PEM and signs leaf certificates for servers and clients.
 //!
-//! What RFC 5280 asks of each: a random serial number, key identifiers on both ends, critical
-//! basic constraints and key usages, and for leaves one extended key usage only, so that a
-//! client certificate can never serve.
+//! As RFC 5280 requires, certificates have a random serial number, key identifiers on both ends, and critical basic
+//! constraints and key usages. Leaves have exactly one extended key usage, so that a client certificate can never be
+//! used by a server.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::certificate::{Certificate, CheckError, ClientIdentity, ParseError};
 use crate::der::{self, Attribute, NameOf};
 use crate::key::{KeyError, PrivateKey};
 
-/// How far a certificate's validity reaches back, for peers whose clocks run behind.
+/// How far the validity starts in the past, for peers whose clocks are behind.
 const BACKDATE: Duration = Duration::from_mins(5);
 
-/// Why an authority could not be made or read, or could not sign.
+/// Why an authority could not be created, read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     /// Making or reading the private key failed.
@@ -36,34 +36,24 @@ pub enum AuthorityError {
     /// The private key belongs to another certificate.
     #[error("the private key does not belong to the authority's certificate")]
     KeyMismatch,
-    /// The authority is past its time (or before it), and what it signed would be worth nothing.
+    /// The authority is not valid now, so its signatures would not be accepted.
     #[error("the authority cannot sign now")]
     NotValid(#[source] CheckError),
     /// A server name is not a DNS name.
     #[error("{name:?} is not a DNS name")]
-    BadDnsName {
-        /// The name as given.
-        name: String,
-    },
+    BadDnsName { name: String },
     /// A URI is not made of ASCII.
     #[error("{uri:?} is not a URI")]
-    BadUri {
-        /// The URI as given.
-        uri: String,
-    },
-    /// The validity asked for reaches past the calendar.
+    BadUri { uri: String },
+    /// The requested validity exceeds the calendar.
     #[error("the validity of {validity:?} is out of range")]
-    BadValidity {
-        /// What was asked for.
-        validity: Duration,
-    },
+    BadValidity { validity: Duration },
     /// The system gave no random bytes.
     #[error("no random bytes for a serial number")]
     Random,
-    /// Building or signing failed.
     #[error("signing a certificate: {reason}")]
     Sign {
-        /// What the signer said.
+        /// The error of the signer.
         reason: String,
     },
 }
@@ -84,7 +74,7 @@ impl From<der::Malformed> for AuthorityError {
     }
 }
 
-/// What a server certificate stands for.
+/// The names and addresses of a server certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerNames {
     common_name: String,
@@ -93,7 +83,7 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
-    /// Starts with the subject's common name, which is for people; clients look at the rest.
+    /// Starts with the subject's common name, which is for display. Clients verify the alternative names.
     pub fn new(common_name: impl Into<String>) -> Self {
         Self {
             common_name: common_name.into(),
@@ -102,14 +92,12 @@ impl ServerNames {
         }
     }
 
-    /// Adds a DNS name.
     #[must_use]
     pub fn dns(mut self, name: impl Into<String>) -> Self {
         self.dns_names.push(name.into());
         self
     }
 
-    /// Adds an address.
     #[must_use]
     pub fn ip(mut self, address: impl Into<IpAddr>) -> Self {
         self.ip_addresses.push(address.into());
@@ -120,9 +108,7 @@ impl ServerNames {
 /// A leaf and its private key.
 #[derive(Debug, Clone)]
 pub struct Issued {
-    /// The leaf.
     pub certificate: Certificate,
-    /// Its private key.
     pub key: PrivateKey,
 }
 
@@ -139,7 +125,7 @@ impl Authority {
         let key = PrivateKey::generate()?;
         let mut params = params(now, expiry(now, validity)?)?;
         params.distinguished_name.push(DnType::CommonName, name);
-        // It signs leaves only.
+        // The authority signs leaves only.
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![
             KeyUsagePurpose::KeyCertSign,
@@ -166,12 +152,10 @@ impl Authority {
         Ok(Self { certificate, key })
     }
 
-    /// The authority's own certificate.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
 
-    /// The authority's private key.
     pub fn key(&self) -> &PrivateKey {
         &self.key
     }
@@ -230,8 +214,8 @@ impl Authority {
         self.issued(signed.der(), key, now)
     }
 
-    /// Checks our own work: an authority whose name rcgen cannot write back byte for byte (one
-    /// made elsewhere) would sign leaves that no verifier accepts.
+    /// Verifies an issued certificate. An authority that was created elsewhere may have a name that rcgen cannot
+    /// encode byte for byte, and no verifier would accept its leaves.
     fn issued(
         &self,
         der: &[u8],
@@ -275,17 +259,17 @@ impl Authority {
     }
 }
 
-/// What every certificate of an authority of ours has in common.
+/// The parameters that all certificates of our authorities share.
 fn params(now: Timestamp, not_after: Timestamp) -> Result<CertificateParams, AuthorityError> {
     blank(now.saturating_sub(BACKDATE).unwrap_or(now), not_after)
 }
 
-/// A certificate with a serial number and a life, and nothing else yet.
+/// Parameters with only a serial number and a validity.
 pub(crate) fn blank(
     not_before: Timestamp,
     not_after: Timestamp,
 ) -> Result<CertificateParams, AuthorityError> {
-    // rcgen speaks the types of another calendar crate; reached so, they need not be named.
+    // rcgen uses the types of another calendar crate. This function returns them without naming them.
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     // Whole seconds: certificates know no smaller unit.
     let moment = |when: Timestamp| {
@@ -304,7 +288,7 @@ pub(crate) fn blank(
     Ok(params)
 }
 
-/// The names and addresses that a certificate stands for, names first.
+/// The subject alternative names of a certificate, DNS names first.
 pub(crate) fn alternative_names(
     dns_names: &[String],
     ip_addresses: &[IpAddr],
@@ -343,7 +327,7 @@ fn subject(identity: &ClientIdentity) -> Vec<u8> {
     der::name(&organizations.chain([common_name]).collect::<Vec<_>>())
 }
 
-/// What we signed must be readable by the same code that reads everybody else's.
+/// Parses an issued certificate with the same code as any other certificate.
 pub(crate) fn read_back(der: &[u8]) -> Result<Certificate, AuthorityError> {
     Certificate::from_der(der).map_err(|error| AuthorityError::Sign {
         reason: error.to_string(),

@@ -1,9 +1,10 @@
-//! Files that lie where others can write: who of us made them, and that they still are what was made.
+//! Signatures for files in locations that others can write to. They prove that we created a file and that it is
+//! unchanged.
 //!
-//! The signature beside a file is a DSSE envelope around an in-toto statement: the file's name, size and SHA-256, and a
-//! [`BlobPredicate`] that says what the file is. It is checked in two steps, so that nothing is read that is larger than
-//! a trusted signer said: [`BlobTrust::open`] says whether the statement is ours, [`SignedBlob::check`] whether some bytes are
-//! the ones it speaks of. The bytes to use are the bytes checked; neither step touches a file.
+//! The signature beside a file is a DSSE envelope around an in-toto statement: the file's name, size and SHA-256, and
+//! a [`BlobPredicate`] that describes the file. It is verified in two steps, so that no more bytes are read than a
+//! trusted signer stated: [`BlobTrust::open`] verifies the statement, and [`SignedBlob::check`] verifies that the
+//! bytes match it. Callers must use the bytes that were checked. Neither step reads a file.
 
 mod envelope;
 
@@ -23,21 +24,21 @@ const PREDICATE_TYPE: &str = "https://polity.dev/module-cache/v1";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlobKind {
-    /// The Wasm module as it was pulled.
+    /// The Wasm module as pulled.
     Original,
     /// Native code made from it.
     Optimized,
 }
 
-/// What a signed file is, as the signer says.
+/// The signer's description of a signed file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BlobPredicate {
-    /// Where the module came from.
+    /// The reference of the module.
     pub uri: String,
     /// `sha256:…` of the module, also where the file is native code made from it.
     pub original_digest: String,
-    /// `sha256:…` of the manifest it was pulled by; none for what has no manifest.
+    /// `sha256:…` of the manifest by which it was pulled. `None` if there was no manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_digest: Option<String>,
     /// The SHA-256 of the verification config that accepted the module; empty without one.
@@ -46,9 +47,9 @@ pub struct BlobPredicate {
     pub kind: BlobKind,
     /// The version of the server that made the file.
     pub server_version: String,
-    /// What native code depends on, of the engine that made it.
+    /// Identifies the engine build and configuration that native code depends on.
     pub compat_hash: String,
-    /// The machine it was made for.
+    /// The target machine.
     pub target: String,
 }
 
@@ -76,7 +77,7 @@ pub enum BlobRefusal {
     /// The signature is not over this payload, or not by this certificate's key.
     #[error("the signature does not verify")]
     Signature,
-    /// What is signed is not a statement about a file of ours.
+    /// The signed statement does not describe a cached module.
     #[error("the signed statement is not about a cached module")]
     Statement,
     /// The statement is about a file of another name.
@@ -105,9 +106,9 @@ pub enum SignerError {
 #[derive(Debug, thiserror::Error)]
 #[error("signing {name}: {reason}")]
 pub struct SignError {
-    /// What was to be signed.
+    /// The name of the file.
     pub name: String,
-    /// What the signer said.
+    /// The error of the signer.
     pub reason: String,
 }
 
@@ -132,7 +133,7 @@ impl BlobSigner {
         Ok(Self { certificate, key })
     }
 
-    /// The certificate that goes into every signature.
+    /// The certificate that is embedded in every signature.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
@@ -176,14 +177,14 @@ impl BlobSigner {
     }
 }
 
-/// Whose signatures are taken. None of it comes from where the files lie.
+/// The trusted signers. This information never comes from the location of the files.
 #[derive(Debug, Clone)]
 pub struct BlobTrust {
-    /// Who may have issued the signer's certificate.
+    /// The authorities that may have issued the signer's certificate.
     pub authorities: Vec<Certificate>,
-    /// The certificates themselves: what is not among them is withdrawn.
+    /// The accepted certificates. All others are revoked.
     pub accepted: Vec<Certificate>,
-    /// The one name that the certificate must stand for.
+    /// The URI that the certificate must contain.
     pub uri: String,
 }
 
@@ -233,7 +234,7 @@ impl BlobTrust {
     }
 }
 
-/// What a trusted signer stated about a file; the file itself is not checked yet.
+/// The statement of a trusted signer about a file. The file itself is not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedBlob {
     name: String,
@@ -255,7 +256,7 @@ impl SignedBlob {
         Ok(())
     }
 
-    /// What the file is, as the signer says.
+    /// The signer's description of the file.
     pub fn predicate(&self) -> &BlobPredicate {
         &self.predicate
     }

@@ -1,4 +1,4 @@
-//! A parsed certificate: the facts that callers ask about, and the checks on it.
+//! A parsed certificate with its properties and the checks on it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub enum ParseError {
     /// The bytes are not an X.509 certificate.
     #[error("decoding a certificate: {reason}")]
     Der {
-        /// What the decoder said.
+        /// The error of the decoder.
         reason: String,
     },
 }
@@ -34,13 +34,10 @@ pub enum ParseError {
 /// Why a certificate is not good now, or not good under an authority.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// Its time has not come.
+    /// The certificate is not valid yet.
     #[error("the certificate is valid only from {not_before}")]
-    NotYetValid {
-        /// When it becomes valid.
-        not_before: Timestamp,
-    },
-    /// Its time has passed.
+    NotYetValid { not_before: Timestamp },
+    /// The validity has ended.
     #[error("the certificate expired at {not_after}")]
     Expired {
         /// When it was last valid.
@@ -54,7 +51,7 @@ pub enum CheckError {
     NotSignedBy,
 }
 
-/// Who a client certificate says its bearer is: a user name and groups.
+/// The identity in a client certificate: a user name and groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
     /// The subject's common name: the user.
@@ -107,7 +104,7 @@ impl Certificate {
             .ok_or(ParseError::Empty)
     }
 
-    /// Reads all certificates of a PEM text, at least one; other sections are passed over.
+    /// Parses all certificates of a PEM text, at least one. Other sections are skipped.
     pub fn bundle_from_pem(pem: &str) -> Result<Vec<Self>, ParseError> {
         let certificates = CertificateDer::pem_slice_iter(pem.as_bytes())
             .map(|der| Self::from_der(&der.map_err(ParseError::Pem)?))
@@ -139,12 +136,10 @@ impl Certificate {
         })
     }
 
-    /// The certificate as DER.
     pub fn der(&self) -> &CertificateDer<'static> {
         &self.der
     }
 
-    /// The certificate as PEM.
     pub fn to_pem(&self) -> String {
         pem::encode("CERTIFICATE", &self.der)
     }
@@ -174,27 +169,27 @@ impl Certificate {
         self.signs_code
     }
 
-    /// The SHA-256 of the certificate, in hexadecimal digits: what people and files call it by.
+    /// The SHA-256 of the certificate in hexadecimal digits, which identifies it in messages and files.
     pub fn fingerprint(&self) -> String {
         hex(digest::digest(&digest::SHA256, &self.der).as_ref())
     }
 
-    /// The DNS names it stands for.
+    /// The DNS names in the subject alternative names.
     pub fn dns_names(&self) -> &[String] {
         &self.dns_names
     }
 
-    /// The addresses it stands for.
+    /// The addresses in the subject alternative names.
     pub fn ip_addresses(&self) -> &[IpAddr] {
         &self.ip_addresses
     }
 
-    /// The URIs it stands for.
+    /// The URIs in the subject alternative names.
     pub fn uris(&self) -> &[String] {
         &self.uris
     }
 
-    /// Who the bearer is; `None` when the subject has no common name.
+    /// The user name and groups of the subject, or `None` if it has no common name.
     pub fn client_identity(&self) -> Option<ClientIdentity> {
         let common_name = self.common_name.clone().filter(|name| !name.is_empty())?;
         Some(ClientIdentity {
@@ -203,8 +198,8 @@ impl Certificate {
         })
     }
 
-    /// When a successor should be made: after two thirds of the certificate's life, so that a
-    /// third is left for failing attempts.
+    /// When to create a successor: after two thirds of the certificate's lifetime, so that a third is left for failing
+    /// attempts.
     pub fn rotate_at(&self) -> Timestamp {
         let life = self.not_after.duration_since(self.not_before);
         let two_thirds = Duration::try_from(life).unwrap_or_default() / 3 * 2;
@@ -266,7 +261,7 @@ impl Certificate {
             .unwrap_or_default()
     }
 
-    /// What the certificate calls its key, for the certificates that the key signs.
+    /// The subject key identifier, which certificates that the key signs refer to.
     pub(crate) fn key_identifier(&self) -> Option<Vec<u8>> {
         let parsed = decode(&self.der).ok()?;
         parsed
@@ -290,7 +285,7 @@ fn decode(der: &[u8]) -> Result<X509Certificate<'_>, ParseError> {
     }
 }
 
-/// Certificates may say "until 9999-12-31T23:59:59Z" for "no end", a day past our calendar.
+/// Certificates without expiry use "9999-12-31T23:59:59Z", one day past our calendar.
 fn timestamp(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap_or(if second < 0 {
         Timestamp::MIN
@@ -335,7 +330,6 @@ fn ip_address(octets: &[u8]) -> Option<IpAddr> {
         .ok()
 }
 
-/// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(2 * bytes.len());
     for byte in bytes {

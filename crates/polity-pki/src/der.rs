@@ -1,6 +1,6 @@
-//! The little DER we write ourselves: rcgen keeps one value per attribute type, but a user in
-//! three groups has three `O` values, and somebody else's authority may be called anything. So
-//! such a certificate is signed twice: once by rcgen, then again here with a name replaced.
+//! A minimal DER encoder for names. rcgen supports only one value per attribute type, but a user in three groups has
+//! three `O` values, and an external authority may have any name. Such a certificate is signed twice: once by rcgen,
+//! then again here with the name replaced.
 
 /// Why a certificate could not be taken apart: it was not the DER we expect of rcgen.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +124,7 @@ fn elements(mut content: &[u8]) -> Result<Vec<Element<'_>>, Malformed> {
     Ok(found)
 }
 
-/// Takes the first element of `input`; answers it and what follows.
+/// Splits the first element off `input`. Returns it and the rest.
 fn split(input: &[u8]) -> Result<(Element<'_>, &[u8]), Malformed> {
     let [_tag, first, after @ ..] = input else {
         return Err(Malformed);

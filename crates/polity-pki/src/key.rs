@@ -16,7 +16,7 @@ use rcgen::{
 
 use crate::{der, pem};
 
-/// Why a private key could not be made or read.
+/// Why a private key could not be created or read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The system gave no key.
@@ -28,21 +28,19 @@ pub enum KeyError {
     /// A token key must be an ECDSA P-256 key.
     #[error("the private key is not an ECDSA P-256 key")]
     NotP256,
-    /// The key has no form of the kind asked for.
+    /// The key cannot be encoded in the requested format.
     #[error("the private key cannot be written in the form of its kind")]
     Write,
 }
 
-/// The kinds of private key that can be made.
+/// The kinds of private keys that can be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// RSA with 2048 bits.
     Rsa2048,
     /// RSA with 4096 bits; it takes a second to make.
     Rsa4096,
     /// ECDSA on the curve P-256.
     EcdsaP256,
-    /// Ed25519.
     Ed25519,
 }
 

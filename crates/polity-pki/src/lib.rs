@@ -1,10 +1,12 @@
 //! Our certificate authorities, the leaves they sign, their rotation, and the checks of both.
 //!
-//! An [`Authority`] signs server and client leaves; a [`Certificate`] is somebody's certificate
-//! read once into the facts we ask about; a [`TokenKey`] signs service-account tokens; a
-//! [`BlobSigner`] signs files that lie where others can write, and a [`BlobTrust`] says which of
-//! them are ours. An [`Order`] is a certificate as others want it: any names, any life, any signer.
-//! Time is always an argument. Private keys never show themselves in `Debug` output.
+//! - An [`Authority`] signs server and client leaves.
+//! - A [`Certificate`] is any certificate, parsed once.
+//! - A [`TokenKey`] signs service-account tokens.
+//! - A [`BlobSigner`] signs files in locations that others can write to, and a [`BlobTrust`] verifies them.
+//! - An [`Order`] is a certificate with any names, any lifetime and any signer.
+//!
+//! Time is always an argument. `Debug` output never contains private keys.
 //!
 //! ```
 //! use std::time::Duration;

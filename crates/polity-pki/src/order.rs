@@ -1,6 +1,6 @@
-//! Certificates that a caller specifies, such as those that templates make: any names, any lifetime,
-//! signed by themselves or by any certificate with its key. Nothing is judged here; whoever is shown
-//! such a certificate judges it.
+//! Certificates that a caller specifies, such as those that templates create: any names, any lifetime, self-signed or
+//! signed by any certificate with its key. Nothing is validated here; the peer that receives such a certificate
+//! validates it.
 
 use std::net::IpAddr;
 
@@ -15,14 +15,14 @@ use crate::certificate::Certificate;
 use crate::der::{self, NameOf};
 use crate::key::PrivateKey;
 
-/// What a certificate is to say. It serves for servers and clients alike.
+/// The content of a certificate. It is valid for servers and clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// The subject's common name.
     pub common_name: String,
-    /// The DNS names it stands for.
+    /// The DNS names in the subject alternative names.
     pub dns_names: Vec<String>,
-    /// The addresses it stands for.
+    /// The addresses in the subject alternative names.
     pub ip_addresses: Vec<IpAddr>,
     /// The first moment it is valid.
     pub not_before: Timestamp,
@@ -32,12 +32,11 @@ pub struct Order {
     pub is_authority: bool,
 }
 
-/// Who signs an order: a certificate with its key.
+/// The signer of an order: a certificate with its key.
 #[derive(Debug, Clone, Copy)]
 pub struct Signer<'s> {
-    /// Gives the issuer's name.
+    /// The source of the issuer name.
     pub certificate: &'s Certificate,
-    /// Makes the signature.
     pub key: &'s PrivateKey,
 }
 
@@ -47,7 +46,7 @@ impl Order {
         read_back(self.params()?.self_signed(key.pair())?.der())
     }
 
-    /// The certificate for `key`, signed by `signer`, who need not be an authority.
+    /// The certificate for `key`, signed by `signer`, which does not have to be an authority.
     pub fn signed_by(
         &self,
         key: &PrivateKey,
@@ -94,8 +93,7 @@ impl Order {
     }
 }
 
-/// Basic constraints that allow nothing. rcgen's own come with an identifier of the key, which only certificates of
-/// authorities have elsewhere.
+/// Empty basic constraints. Those of rcgen include a key identifier, which only CA certificates have elsewhere.
 fn no_authority() -> CustomExtension {
     const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
     const EMPTY_SEQUENCE: [u8; 2] = [0x30, 0];

@@ -1,9 +1,8 @@
-//! PEM as everybody writes it: 64 letters a line.
+//! PEM with 64 characters per line.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// One PEM section.
 pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     let mut pem = format!("-----BEGIN {label}-----\n");
     let encoded = STANDARD.encode(der);

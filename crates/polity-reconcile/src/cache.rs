@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 
 /// Values by key, with an index that several keys can share an entry of.
@@ -28,6 +29,8 @@ pub struct Cache<K, V, I = ()> {
     values: BTreeMap<K, V>,
     index: BTreeMap<I, BTreeSet<K>>,
     entries_of: fn(&K, &V) -> Vec<I>,
+    version_of: fn(&V) -> Option<u128>,
+    n_changes: u64,
 }
 
 /// A change of one value of a cache.
@@ -48,6 +51,8 @@ impl<K, V> Default for Cache<K, V, ()> {
             values: BTreeMap::new(),
             index: BTreeMap::new(),
             entries_of: |_, _| Vec::new(),
+            version_of: |_| None,
+            n_changes: 0,
         }
     }
 }
@@ -59,15 +64,28 @@ impl<K: Ord + Clone, V: PartialEq + Clone, I: Ord> Cache<K, V, I> {
             values: BTreeMap::new(),
             index: BTreeMap::new(),
             entries_of,
+            version_of: |_| None,
+            n_changes: 0,
         }
     }
 
-    /// Adds or replaces a value; `None` when it is the same as before.
+    /// Ignores values that are older than the one that is there: a watch lags behind the answers to the writes of this
+    /// process. `version_of` gives the resource version of a value as a number; see [`resource_version`]. Where one of
+    /// two values has none, the later one counts.
+    #[must_use]
+    pub fn newest_by(mut self, version_of: fn(&V) -> Option<u128>) -> Self {
+        self.version_of = version_of;
+        self
+    }
+
+    /// Adds or replaces a value; `None` when it is the same as before, or older.
     pub fn apply(&mut self, key: K, value: V) -> Option<Change<K, V>> {
-        if self.values.get(&key) == Some(&value) {
+        let is_known = |known: &V| *known == value || self.is_newer(known, &value);
+        if self.values.get(&key).is_some_and(is_known) {
             return None;
         }
         let before = self.remove(&key);
+        self.n_changes += 1;
         for entry in (self.entries_of)(&key, &value) {
             self.index.entry(entry).or_default().insert(key.clone());
         }
@@ -79,9 +97,20 @@ impl<K: Ord + Clone, V: PartialEq + Clone, I: Ord> Cache<K, V, I> {
         })
     }
 
+    /// Replaces a value that is there, as with the answer to a write of this process. A deleted object is not added
+    /// again.
+    pub fn refresh(&mut self, key: K, value: V) -> Option<Change<K, V>> {
+        if self.values.contains_key(&key) {
+            self.apply(key, value)
+        } else {
+            None
+        }
+    }
+
     /// Removes a value; `None` when there is none.
     pub fn delete(&mut self, key: &K) -> Option<Change<K, V>> {
         let before = self.remove(key)?;
+        self.n_changes += 1;
         Some(Change {
             key: key.clone(),
             before: Some(before),
@@ -122,6 +151,13 @@ impl<K: Ord + Clone, V: PartialEq + Clone, I: Ord> Cache<K, V, I> {
         self.index.get(entry).into_iter().flatten()
     }
 
+    fn is_newer(&self, one: &V, other: &V) -> bool {
+        match ((self.version_of)(one), (self.version_of)(other)) {
+            (Some(one), Some(other)) => one > other,
+            _ => false,
+        }
+    }
+
     fn remove(&mut self, key: &K) -> Option<V> {
         let value = self.values.remove(key)?;
         for entry in (self.entries_of)(key, &value) {
@@ -136,10 +172,16 @@ impl<K: Ord + Clone, V: PartialEq + Clone, I: Ord> Cache<K, V, I> {
     }
 }
 
+/// The resource version of an object as a number; `None` for API servers whose versions cannot be compared.
+pub fn resource_version(metadata: &ObjectMeta) -> Option<u128> {
+    metadata.resource_version.as_ref()?.parse().ok()
+}
+
 /// A cache that watches fill and reconciles read. Clones are the same cache.
 #[derive(Debug)]
 pub struct SharedCache<K, V, I = ()> {
     cache: Arc<Mutex<Cache<K, V, I>>>,
+    changed: Arc<watch::Sender<()>>,
     /// How many of the watches that fill it have not listed their objects yet.
     n_unlisted: Arc<watch::Sender<usize>>,
 }
@@ -148,6 +190,7 @@ impl<K, V, I> Clone for SharedCache<K, V, I> {
     fn clone(&self) -> Self {
         Self {
             cache: self.cache.clone(),
+            changed: self.changed.clone(),
             n_unlisted: self.n_unlisted.clone(),
         }
     }
@@ -158,6 +201,7 @@ impl<K: Ord + Clone, V: PartialEq + Clone, I: Ord> SharedCache<K, V, I> {
     pub fn new(cache: Cache<K, V, I>) -> Self {
         Self {
             cache: Arc::new(Mutex::new(cache)),
+            changed: Arc::new(watch::Sender::new(())),
             n_unlisted: Arc::new(watch::Sender::new(0)),
         }
     }
@@ -169,7 +213,26 @@ impl<K: Ord + Clone, V: PartialEq + Clone, I: Ord> SharedCache<K, V, I> {
 
     /// Changes the cache.
     pub fn write<T>(&self, write: impl FnOnce(&mut Cache<K, V, I>) -> T) -> T {
-        write(&mut self.lock())
+        let mut cache = self.lock();
+        let n_before = cache.n_changes;
+        let result = write(&mut cache);
+        let has_changed = cache.n_changes != n_before;
+        drop(cache);
+        if has_changed {
+            self.changed.send_replace(());
+        }
+        result
+    }
+
+    /// Is notified when a value changes, and when the first list of all watches is complete.
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Whether every watch that fills this cache has listed its objects once. Before that, a missing value does not mean a
+    /// deleted object.
+    pub fn is_listed(&self) -> bool {
+        *self.n_unlisted.borrow() == 0
     }
 
     /// Waits until every watch that fills this cache has listed its objects once. A controller that deletes what it does
@@ -188,6 +251,7 @@ impl<K: Ord + Clone, V: PartialEq + Clone, I: Ord> SharedCache<K, V, I> {
     /// Notes that such a watch has listed its objects for the first time.
     pub(crate) fn has_listed(&self) {
         self.n_unlisted.send_modify(|n| *n = n.saturating_sub(1));
+        self.changed.send_replace(());
     }
 
     fn lock(&self) -> MutexGuard<'_, Cache<K, V, I>> {
@@ -264,6 +328,55 @@ mod tests {
         ];
         assert_eq!(all, expected);
         assert_eq!(found(&cache, 'd'), [("set", 1)]);
+    }
+
+    /// Values `version:text`.
+    fn versioned() -> Cache<u8, &'static str> {
+        Cache::default().newest_by(|value| value.split(':').next()?.parse().ok())
+    }
+
+    #[test]
+    fn older_values_change_nothing() {
+        let mut cache = versioned();
+        cache.reset(|_| true, [(1, "5:a")].into());
+        assert!(cache.refresh(1, "7:b").is_some());
+        assert!(cache.apply(1, "6:a").is_none(), "the watch is behind");
+        let list = cache.reset(|_| true, [(1, "6:a")].into());
+        assert!(list.is_empty(), "so is a list");
+        assert!(cache.apply(1, "8:c").is_some());
+        assert!(
+            cache.apply(1, "x:d").is_some(),
+            "no number: the later one counts"
+        );
+        assert!(cache.apply(1, "1:e").is_some());
+    }
+
+    #[test]
+    fn a_deleted_value_is_not_refreshed() {
+        let mut cache = versioned();
+        cache.apply(1, "5:a");
+        cache.delete(&1);
+        assert!(cache.refresh(1, "6:b").is_none());
+        assert_eq!(cache.get(&1), None);
+    }
+
+    #[test]
+    fn readers_are_notified_of_changes_only() {
+        let cache = SharedCache::new(versioned());
+        cache.expect_list();
+        let mut reader = cache.subscribe();
+        cache.write(|cache| cache.apply(1, "5:a"));
+        assert!(reader.has_changed().unwrap());
+        reader.mark_unchanged();
+        cache.write(|cache| {
+            cache.apply(1, "5:a");
+            cache.apply(1, "4:b");
+            cache.delete(&9);
+        });
+        assert!(!reader.has_changed().unwrap());
+        assert!(!cache.is_listed());
+        cache.has_listed();
+        assert!(reader.has_changed().unwrap() && cache.is_listed());
     }
 
     #[tokio::test]

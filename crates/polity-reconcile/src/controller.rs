@@ -30,7 +30,7 @@ use std::error::Error;
 use std::fmt::{Debug, Display};
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use polity_core::ObjectKey;
@@ -44,7 +44,7 @@ use crate::metrics::ControllerMetrics;
 use crate::queue::Queue;
 use crate::requeue::{FailureBackoff, Requeue};
 use crate::term::Term;
-use crate::watch::{Feed, Intake, Watch};
+use crate::watch::{Feed, Intake, Watch, object_key};
 
 /// What happened to a watched object that leads to keys of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,9 @@ pub struct Controller<K> {
     queue: Queue<K>,
     metrics: ControllerMetrics,
     tasks: Vec<BoxFuture<'static, ()>>,
+    /// Each ends with the first list of one watch.
+    first_lists: Vec<BoxFuture<'static, ()>>,
+    waits_for_lists: bool,
 }
 
 /// What is kept of an object that leads to keys: enough to notice a change, and where it leads.
@@ -81,6 +84,8 @@ impl<K: Ord + Clone + Display + Send + Sync + 'static> Controller<K> {
             queue: Queue::new(clock, FailureBackoff::default()),
             metrics: ControllerMetrics::default(),
             tasks: Vec::new(),
+            first_lists: Vec::new(),
+            waits_for_lists: false,
         }
     }
 
@@ -95,6 +100,21 @@ impl<K: Ord + Clone + Display + Send + Sync + 'static> Controller<K> {
     #[must_use]
     pub fn with_metrics(mut self, metrics: ControllerMetrics) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// Retries failed keys after these delays instead of the default ones. To be called before anything is watched.
+    #[must_use]
+    pub fn with_backoff(mut self, backoff: FailureBackoff) -> Self {
+        self.queue = Queue::new(self.queue.clock().clone(), backoff);
+        self
+    }
+
+    /// Starts the workers when every watch has listed its objects once. A controller that deletes what it does not find in
+    /// its caches needs this: before the first list it would find nothing.
+    #[must_use]
+    pub fn after_first_lists(mut self) -> Self {
+        self.waits_for_lists = true;
         self
     }
 
@@ -160,6 +180,9 @@ impl<K: Ord + Clone + Display + Send + Sync + 'static> Controller<K> {
             metrics: self.metrics.clone(),
             intake: Intake::new(cache.clone(), key_of, value_of),
         };
+        let cache = cache.clone();
+        self.first_lists
+            .push(async move { cache.listed().await }.boxed());
         let watching = feed.run(move |change| on_change(&queue, change));
         self.tasks.push(watching.instrument(span).boxed());
     }
@@ -187,11 +210,19 @@ impl<K: Ord + Clone + Display + Send + Sync + 'static> Controller<K> {
             queue,
             metrics,
             tasks,
+            first_lists,
+            waits_for_lists,
         } = self;
         let mut running = JoinSet::new();
         for task in tasks {
             running.spawn(task);
         }
+        let first_lists = if waits_for_lists {
+            first_lists
+        } else {
+            Vec::new()
+        };
+        let listed = join_all(first_lists).map(drop).shared();
         for _ in 0..n_workers {
             let worker = Worker {
                 controller: name,
@@ -199,7 +230,11 @@ impl<K: Ord + Clone + Display + Send + Sync + 'static> Controller<K> {
                 metrics: metrics.clone(),
                 reconcile: reconcile.clone(),
             };
-            running.spawn(worker.run());
+            let listed = listed.clone();
+            running.spawn(async move {
+                listed.await;
+                worker.run().await;
+            });
         }
         let panicked = term.run_until(first_panic(&mut running)).await;
         running.shutdown().await;
@@ -256,12 +291,5 @@ where
                 }
             }
         }
-    }
-}
-
-fn object_key(metadata: &ObjectMeta) -> ObjectKey {
-    ObjectKey {
-        namespace: metadata.namespace.clone(),
-        name: metadata.name.clone().unwrap_or_default(),
     }
 }

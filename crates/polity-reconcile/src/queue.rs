@@ -64,6 +64,10 @@ impl<K: Ord + Clone> Queue<K> {
         }))
     }
 
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
     /// Queues a key for now.
     pub fn add(&self, key: K) {
         self.add_after(key, Duration::ZERO);

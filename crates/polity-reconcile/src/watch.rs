@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource};
+use polity_core::ObjectKey;
 use serde::de::DeserializeOwned;
 use tracing::{debug, warn};
 
@@ -73,6 +74,40 @@ impl<O: Resource> Watch<O> {
 
     pub(crate) fn kind(&self) -> &str {
         &self.kind
+    }
+}
+
+impl<O> Watch<O>
+where
+    O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    /// Keeps the objects in a cache without a controller, for kinds that become known while controllers run. Calls
+    /// `on_change` for each change. Never ends: it is run in a task that is aborted when nothing reads the cache any more.
+    pub async fn keep<V>(
+        self,
+        reader: &'static str,
+        metrics: ControllerMetrics,
+        cache: SharedCache<ObjectKey, V>,
+        value_of: impl Fn(&O) -> Option<V> + Send + 'static,
+        on_change: impl FnMut(Change<ObjectKey, V>) + Send,
+    ) where
+        V: PartialEq + Clone + Send + 'static,
+    {
+        let feed = Feed {
+            controller: reader,
+            watch: self,
+            metrics,
+            intake: Intake::new(cache, object_key, value_of),
+        };
+        feed.run(on_change).await;
+    }
+}
+
+/// The key of an object.
+pub(crate) fn object_key(metadata: &ObjectMeta) -> ObjectKey {
+    ObjectKey {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone().unwrap_or_default(),
     }
 }
 

@@ -1,7 +1,9 @@
-//! How fast reports are folded on this machine: `cargo run --release -p polity-report --example bench [RESULTS]`.
+//! Measures the aggregation of reports on this machine: `cargo run --release -p polity-report --example bench
+//! [RESULTS]`.
 //!
-//! Each line is a name, a number and a unit, separated by tabs. A hundred thousand results, unless another number is
-//! given, of objects in one namespace, twenty policies each; then the same again, which must write nothing.
+//! Each line is a name, a number and a unit, separated by tabs. There are a hundred thousand results (or the given
+//! number) of objects in one namespace, with twenty policies each. The second pass over the same results must write
+//! nothing.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
@@ -72,7 +74,7 @@ fn main() {
     measure_hash();
 }
 
-/// One pass over the namespace, page by page as it would be listed.
+/// One pass over the namespace, page by page as the API lists it.
 fn pass(policies: &PolicySet, reports: Vec<ResourceReport>, stored: &[PublicReport]) -> Vec<Write> {
     let settings = Settings::default();
     let mut fold = Fold::new(policies, stored);
@@ -91,7 +93,7 @@ fn pass(policies: &PolicySet, reports: Vec<ResourceReport>, stored: &[PublicRepo
     )
 }
 
-/// Measures the work on an input that it may take apart.
+/// Measures `work` on an input that it consumes.
 fn measured<I, T>(name: &str, n_results: usize, input: I, work: impl Fn(I) -> T) -> T {
     let region = Region::new(ALLOCATOR);
     let start = now();

@@ -232,7 +232,7 @@ fn update(
             }
         }
     }
-    // Labels of policies that nobody knows any more.
+    // Labels of policies that no longer exist.
     let annotation = |key: &str| report.annotations.get(key).map(String::as_str);
     let mut n_labels = 0;
     for label in report.labels.keys() {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fail_of_a_policy_that_is_not_scored_is_a_warning_10() {
+    fn a_fail_of_a_policy_that_is_not_scored_is_a_warning() {
         let scored = meta(PolicyKind::ClusterAdmissionPolicy);
         let unscored = PolicyMeta {
             scored: false,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn monitor_mode_is_told_by_severity_10() {
+    fn monitor_mode_is_reported_with_severity_info() {
         let monitor = PolicyMeta {
             mode: Mode::Monitor,
             ..meta(PolicyKind::ClusterAdmissionPolicy)

@@ -1,8 +1,12 @@
-//! Entries of reports: what one policy says about one object, before and after it is made public (2, 10).
+//! Entries of reports: the result of one policy for one object, in resource reports and in public reports.
+//! See docs/spec/reports.md#10.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use polity_api::reports::{self as wire, ReportResult};
 use serde::{Serialize, Serializer};
 
 use crate::ReportingKind;
@@ -13,7 +17,7 @@ pub const TEXT_MAX: usize = 1024;
 /// What is put behind a text that was cut.
 const CUT_MARK: &str = "…";
 
-/// What became of an evaluation.
+/// The result of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     Pass,
@@ -50,7 +54,7 @@ impl Serialize for Outcome {
     }
 }
 
-/// How bad a violation is; the worst comes first.
+/// The severity of a violation, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     Critical,
@@ -93,15 +97,15 @@ impl Serialize for Severity {
     }
 }
 
-/// A moment; when it is there, both members are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+/// A point in time, as reports store it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
     pub seconds: i64,
     pub nanos: i32,
 }
 
 impl From<jiff::Timestamp> for Stamp {
-    /// Whole seconds: more would say nothing.
+    /// Whole seconds: reports need no more.
     fn from(moment: jiff::Timestamp) -> Self {
         Self {
             seconds: moment.as_second(),
@@ -111,22 +115,16 @@ impl From<jiff::Timestamp> for Stamp {
 }
 
 /// The object that an entry is about.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceRef {
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// What one policy says about one object, as it stands in the object's own report.
+/// The result of one policy for one object, as stored in its resource report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub policy: ReportKey,
@@ -139,9 +137,9 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether another entry says the same, whenever and by whichever way it was found.
+    /// Whether another entry has the same content, at any time and from any process.
     ///
-    /// Warnings only come by the way of admission: a background pass that finds the same verdict has nothing to add.
+    /// Only admission produces warnings, so a background pass with the same verdict does not change the entry.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let counted =
             |(name, _): &(&String, &String)| !matches!(name.as_str(), "process" | "warnings");
@@ -158,27 +156,78 @@ impl Entry {
 }
 
 /// An entry of a public report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicEntry {
     pub policy: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub rule: String,
     pub source: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub category: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Outcome>,
     pub scored: bool,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceRef>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Stamp>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
+}
+
+/// An entry as it is written.
+impl From<&PublicEntry> for ReportResult {
+    fn from(entry: &PublicEntry) -> Self {
+        let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+        Self {
+            policy: entry.policy.clone(),
+            rule: given(&entry.rule),
+            source: entry.source.clone(),
+            category: given(&entry.category),
+            severity: entry.severity.map(|severity| severity.as_str().to_owned()),
+            result: entry.result.map(|result| result.as_str().to_owned()),
+            scored: entry.scored,
+            message: given(&entry.message),
+            resources: entry.resources.iter().map(ObjectReference::from).collect(),
+            timestamp: entry.timestamp.map(wire::Timestamp::from),
+            properties: entry.properties.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Serialize for PublicEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ReportResult::from(self).serialize(serializer)
+    }
+}
+
+impl From<&ResourceRef> for ObjectReference {
+    fn from(resource: &ResourceRef) -> Self {
+        let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+        Self {
+            api_version: given(&resource.api_version),
+            kind: given(&resource.kind),
+            namespace: given(&resource.namespace),
+            name: given(&resource.name),
+            uid: given(&resource.uid),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&ResourceRef> for OwnerReference {
+    fn from(resource: &ResourceRef) -> Self {
+        Self {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            name: resource.name.clone(),
+            uid: resource.uid.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Stamp> for wire::Timestamp {
+    fn from(Stamp { seconds, nanos }: Stamp) -> Self {
+        Self { seconds, nanos }
+    }
 }
 
 impl PublicEntry {
@@ -196,7 +245,7 @@ impl PublicEntry {
             .then_with(|| self.prefix().cmp(other.prefix()))
     }
 
-    /// Whether another entry says the same; neither the time nor the way it was found counts.
+    /// Whether another entry has the same content. Its time and its process do not count.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let counted = |(name, _): &(&String, &String)| name.as_str() != "process";
         self.policy == other.policy
@@ -238,6 +287,19 @@ pub struct Summary {
     pub warn: u64,
     pub error: u64,
     pub skip: u64,
+}
+
+impl From<&Summary> for wire::Summary {
+    fn from(summary: &Summary) -> Self {
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        Self {
+            pass: count(summary.pass),
+            fail: count(summary.fail),
+            warn: count(summary.warn),
+            error: count(summary.error),
+            skip: count(summary.skip),
+        }
+    }
 }
 
 impl Summary {

@@ -42,7 +42,7 @@ struct Candidate {
 pub type Folded = BTreeMap<ReportKey, Vec<PublicEntry>>;
 
 impl<'a> Fold<'a> {
-    /// `stored` are the public reports as they stand; they decide between verdicts that nothing else tells apart.
+    /// `stored` are the public reports as they stand; they decide between verdicts that are otherwise equal.
     pub fn new(policies: &'a PolicySet, stored: &'a [PublicReport]) -> Self {
         Self {
             policies,
@@ -146,7 +146,7 @@ impl OfPolicy {
 }
 
 /// Which of two entries under one key counts: the later; of one moment, the one computed for the object as it is,
-/// then the one that is published; and if nothing tells them apart, always the same.
+/// then the one that is published; and if they are equal in all of this, always the same one.
 fn preference(stored: &[PublicReport], a: &Candidate, b: &Candidate) -> Ordering {
     let content = |candidate: &Candidate| {
         let Candidate {

@@ -1,19 +1,20 @@
-//! From verdicts to policy reports, as decisions over values.
+//! Turns verdicts into policy reports.
 //!
-//! Two layers. A *resource report* holds what every policy says about one object; it is written by whoever evaluated
-//! and disappears with the object. *Public reports* are folded out of them, one for each namespace and policy, in the
-//! form that kubectl and dashboards read. Reading order follows a verdict on its way:
+//! There are two layers. A *resource report* holds the results of all policies for one object; the process that
+//! evaluated the object writes it, and it is deleted with the object. *Public reports* are aggregated from them, one for
+//! each namespace and policy, in the form that kubectl and dashboards read. The modules in the order in which a verdict
+//! passes through them:
 //!
-//! - [`source`]: which policies report, and what everything of theirs is called;
+//! - [`source`]: which policies write reports, and the names of their reports and labels;
 //! - [`hash`], [`version`], [`applies`], [`kinds`]: what was evaluated, by what, and whether it is reported at all;
-//! - [`verdict`]: an answer becomes an entry; [`resource_report`]: entries become a resource report, or a patch of it;
+//! - [`verdict`]: a verdict becomes an entry; [`resource_report`]: entries become a resource report, or a patch of it;
 //! - [`decide`]: what a background pass has to do about one object;
 //! - [`policy_set`], [`dress`], [`fold`]: entries of many objects become the entries of one policy;
 //! - [`split`], [`public`], [`plan`]: these become named objects, and the difference to what is stored;
-//! - [`read`]: stored reports of any producer; [`shard`]: who looks after which namespace.
+//! - [`read`]: stored reports of any producer; [`shard`]: which process aggregates which namespace.
 //!
-//! Nothing here talks to an API server, reads a clock or keeps anything between two calls. What a plan says is
-//! written: when nothing changed, the plan is empty.
+//! Nothing here calls an API server, reads a clock or keeps state between two calls. When nothing changed, the plan of
+//! writes is empty.
 
 pub mod applies;
 pub mod decide;
@@ -38,9 +39,9 @@ pub use polity_core::PolicyKind;
 pub use polity_core::policy::ReportingKind;
 pub use source::{ReportKey, ReportingPolicy};
 
-/// Label on every object Polity writes: who looks after it.
+/// Label on every object that Polity writes: the component that manages it.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Label on a policy: no report of any kind about it, whatever its value.
+/// Label on a policy, with any value: no reports about it.
 pub const REPORTING_DISABLED: &str = "reports.kyverno.io/disabled";
 
 /// The first `n` hexadecimal digits of the SHA-256 of a text.

@@ -7,12 +7,12 @@ use crate::entry::Severity;
 use crate::source::{ReportKey, ReportingPolicy};
 use crate::verdict::Mode;
 
-/// Annotations that tell how bad a violation is, the first that is set counts.
+/// Annotations with the severity of a violation. The first one that is set counts.
 const SEVERITY: [&str; 2] = [
     "io.kubewarden.policy.severity",
     "policies.kyverno.io/severity",
 ];
-/// Annotations that tell what a policy is about, the first that is set counts.
+/// Annotations with the category of a policy. The first one that is set counts.
 const CATEGORY: [&str; 3] = [
     "io.kubewarden.policy.category",
     "policies.kyverno.io/category",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_is_set_counts_10() {
+    fn the_first_annotation_that_is_set_counts() {
         let ours = ("io.kubewarden.policy.severity", "high");
         let theirs = ("policies.kyverno.io/severity", "low");
         for (annotations, spec, expected) in [

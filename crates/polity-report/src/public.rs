@@ -1,7 +1,15 @@
-//! Public reports: the objects that kubectl and dashboards read, in either of two API groups (2, 3).
+//! Public reports: the objects that kubectl and dashboards read, in either of two API groups.
+//! See docs/spec/reports.md#2 and docs/spec/reports.md#3.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use polity_api::reports::openreports::v1alpha1::{
+    ClusterReport, Configuration, Limits, Report, ReportBody,
+};
+use polity_api::reports::policyreports::v1alpha2::{ClusterPolicyReport, PolicyReport};
+use polity_api::reports::{ReportResult, openreports, policyreports};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -23,8 +31,8 @@ impl ReportGroup {
 
     pub const fn group(self) -> &'static str {
         match self {
-            Self::PolicyReports => "wgpolicyk8s.io",
-            Self::OpenReports => "openreports.io",
+            Self::PolicyReports => policyreports::GROUP,
+            Self::OpenReports => openreports::GROUP,
         }
     }
 
@@ -67,7 +75,7 @@ pub struct PublicReport {
     pub metadata: Metadata,
     /// The one object that the whole report is about.
     pub scope: Option<ResourceRef>,
-    /// Whether somebody wrote a `scopeSelector`, which Polity never does.
+    /// Whether it has a `scopeSelector`, which Polity never writes.
     pub has_scope_selector: bool,
     /// The engine of all results; only OpenReports has it.
     pub source: String,
@@ -92,8 +100,8 @@ impl PublicReport {
         serde_json::to_value(self).expect("a report is plain data")
     }
 
-    /// What an entry is about: its own objects, else the scope of the report. One without a namespace is in that of
-    /// the report, as readers understand it.
+    /// The objects of an entry: its own or, without any, the scope of the report. An object without a namespace is in
+    /// the namespace of the report.
     pub fn subjects<'a>(&'a self, entry: &'a PublicEntry) -> &'a [ResourceRef] {
         if entry.resources.is_empty() {
             self.scope.as_slice()
@@ -102,7 +110,7 @@ impl PublicReport {
         }
     }
 
-    /// Who found what an entry says.
+    /// The policy engine that produced an entry.
     pub fn source_of<'a>(&'a self, entry: &'a PublicEntry) -> &'a str {
         if entry.source.is_empty() {
             &self.source
@@ -114,79 +122,61 @@ impl PublicReport {
 
 impl Serialize for PublicReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_open = self.group == ReportGroup::OpenReports;
-        let limits = Limits {
-            status_filter: &self.status_filter,
-        };
-        Wire {
-            api_version: self.group.api_version(),
-            kind: self.kind(),
-            metadata: (&self.metadata).into(),
-            source: is_open.then_some(self.source.as_str()),
-            scope: self.scope.as_ref(),
-            configuration: (is_open && !self.status_filter.is_empty())
-                .then_some(Configuration { limits }),
-            results: &self.entries,
-            summary: self.summary,
+        let is_namespaced = self.metadata.namespace.is_some();
+        match (self.group, is_namespaced) {
+            (ReportGroup::PolicyReports, true) => PolicyReport::from(self).serialize(serializer),
+            (ReportGroup::PolicyReports, false) => {
+                ClusterPolicyReport::from(self).serialize(serializer)
+            }
+            (ReportGroup::OpenReports, true) => Report::from(self).serialize(serializer),
+            (ReportGroup::OpenReports, false) => ClusterReport::from(self).serialize(serializer),
         }
-        .serialize(serializer)
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Wire<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: WireMetadata<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<&'a ResourceRef>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    configuration: Option<Configuration<'a>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    results: &'a [PublicEntry],
-    summary: Summary,
+macro_rules! wire_kinds {
+    ($($kind:ty),+) => {$(
+        impl From<&PublicReport> for $kind {
+            fn from(report: &PublicReport) -> Self {
+                Self::new((&report.metadata).into(), ReportBody::from(report).into())
+            }
+        }
+    )+};
 }
 
-#[derive(Serialize)]
-struct Configuration<'a> {
-    limits: Limits<'a>,
-}
+wire_kinds!(PolicyReport, ClusterPolicyReport, Report, ClusterReport);
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Limits<'a> {
-    status_filter: &'a [Outcome],
+impl From<&PublicReport> for ReportBody {
+    fn from(report: &PublicReport) -> Self {
+        let filter = report.status_filter.iter();
+        let limits = Limits {
+            max_results: None,
+            status_filter: filter.map(|outcome| outcome.as_str().to_owned()).collect(),
+        };
+        Self {
+            source: report.source.clone(),
+            scope: report.scope.as_ref().map(ObjectReference::from),
+            scope_selector: None,
+            configuration: (!report.status_filter.is_empty()).then_some(Configuration { limits }),
+            summary: (&report.summary).into(),
+            results: report.entries.iter().map(ReportResult::from).collect(),
+        }
+    }
 }
 
 /// Metadata as it is written.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct WireMetadata<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    namespace: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_version: Option<&'a str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    labels: &'a BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: &'a BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    owner_references: &'a [ResourceRef],
-}
-
-impl<'a> From<&'a Metadata> for WireMetadata<'a> {
-    fn from(metadata: &'a Metadata) -> Self {
+impl From<&Metadata> for ObjectMeta {
+    fn from(metadata: &Metadata) -> Self {
+        let some = |map: &BTreeMap<String, String>| (!map.is_empty()).then(|| map.clone());
+        let owners: Vec<_> = metadata.owners.iter().map(OwnerReference::from).collect();
         Self {
-            name: &metadata.name,
-            namespace: metadata.namespace.as_deref(),
-            resource_version: metadata.resource_version.as_deref(),
-            labels: &metadata.labels,
-            annotations: &metadata.annotations,
-            owner_references: &metadata.owners,
+            name: Some(metadata.name.clone()),
+            namespace: metadata.namespace.clone(),
+            resource_version: metadata.resource_version.clone(),
+            labels: some(&metadata.labels),
+            annotations: some(&metadata.annotations),
+            owner_references: (!owners.is_empty()).then_some(owners),
+            ..Self::default()
         }
     }
 }
@@ -206,7 +196,7 @@ mod tests {
             .collect()
     }
 
-    /// The example of 13.
+    /// The example of docs/spec/reports.md#13.
     fn example(group: ReportGroup) -> PublicReport {
         let entry = PublicEntry {
             policy: "no-privileged".to_owned(),
@@ -293,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_13() {
+    fn a_report_is_written_as_in_the_example() {
         assert_eq!(
             example(ReportGroup::PolicyReports).to_value(),
             example_json()
@@ -301,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_group_differs_in_its_names_and_its_source_3() {
+    fn the_other_group_differs_in_its_names_and_its_source() {
         let mut expected = example_json();
         expected["apiVersion"] = json!("openreports.io/v1alpha1");
         expected["kind"] = json!("Report");

@@ -1,10 +1,17 @@
 //! Reading stored reports: ours, those of older releases and those of other producers.
 //!
-//! What can be understood is kept. A report that cannot be read at all is an error of its own, so that the caller can
-//! tell it and go on; an entry that cannot be read is told beside the others.
+//! The fields are those of [`polity_api::reports`]; here they are lowered. A field of the wrong type counts as absent.
+//! A report that cannot be read is an error, which the caller reports before it continues with the next one. An entry
+//! that cannot be read is left out and listed in [`ReadReport::complaints`].
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use polity_api::reports::openreports::v1alpha1::{ClusterReport, Report, ReportBody};
+use polity_api::reports::policyreports::v1alpha2::{ClusterPolicyReport, PolicyReport};
+use polity_api::reports::{self as wire, ReportResult, decode_metadata};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::entry::{Outcome, PublicEntry, ResourceRef, Severity, Stamp, Summary};
@@ -34,7 +41,7 @@ pub struct ReadReport {
     pub complaints: Vec<String>,
 }
 
-/// What every object says about itself.
+/// The metadata that reports need, of any object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
     pub namespace: Option<String>,
@@ -46,7 +53,7 @@ pub struct Metadata {
     pub owners: Vec<ResourceRef>,
 }
 
-/// Whether a document claims to be a public report, of whichever version.
+/// Whether a document is a public report by its group and kind, in any version.
 pub fn is_report(object: &Value) -> bool {
     report_group(object).is_some()
 }
@@ -69,52 +76,178 @@ pub fn read_report(object: &Value) -> Result<ReadReport, ReadError> {
             });
         }
     };
-    let mut entries = Vec::with_capacity(results.len());
+    // Results are decoded one by one, so that one that is no result costs only itself.
+    let rest: Map<String, Value> = fields
+        .iter()
+        .filter(|(name, _)| *name != "results")
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let body = ReportBody::deserialize(&rest).unwrap_or_default();
+    let results = results.iter().map(|result| {
+        let fields = fields_of(result, "it")?;
+        ReportResult::deserialize(fields).map_err(|_| NO_POLICY)
+    });
+    Ok(lower(group, metadata, &body, results))
+}
+
+macro_rules! lower_kinds {
+    ($($kind:ty => $group:expr),+) => {$(
+        impl TryFrom<$kind> for ReadReport {
+            type Error = ReadError;
+
+            fn try_from(stored: $kind) -> Result<Self, ReadError> {
+                let metadata = Metadata::try_from(&stored.metadata)?;
+                let mut body = ReportBody::from(stored.body);
+                let results = std::mem::take(&mut body.results);
+                Ok(lower($group, metadata, &body, results.into_iter().map(Ok)))
+            }
+        }
+    )+};
+}
+
+lower_kinds! {
+    PolicyReport => ReportGroup::PolicyReports,
+    ClusterPolicyReport => ReportGroup::PolicyReports,
+    Report => ReportGroup::OpenReports,
+    ClusterReport => ReportGroup::OpenReports
+}
+
+/// Lowers a report; its results are given apart.
+fn lower(
+    group: ReportGroup,
+    metadata: Metadata,
+    body: &ReportBody,
+    results: impl Iterator<Item = Result<ReportResult, ReadError>>,
+) -> ReadReport {
+    let mut entries = Vec::with_capacity(results.size_hint().0);
     let mut complaints = Vec::new();
-    for (index, result) in results.iter().enumerate() {
-        match read_entry(result) {
+    for (index, result) in results.enumerate() {
+        match result.and_then(lower_result) {
             Ok(entry) => entries.push(entry),
             Err(error) => complaints.push(format!("results[{index}] is left out: {error}")),
         }
     }
+    let filter = body.configuration.iter();
     let report = PublicReport {
         group,
         metadata,
-        scope: fields
-            .get("scope")
-            .filter(|scope| scope.is_object())
-            .map(read_resource),
-        has_scope_selector: fields.get("scopeSelector").is_some_and(Value::is_object),
-        source: text(fields, "source").to_owned(),
-        status_filter: read_status_filter(fields),
-        summary: read_summary(fields.get("summary")),
+        scope: body.scope.as_ref().map(ResourceRef::from),
+        has_scope_selector: body.scope_selector.is_some(),
+        source: body.source.clone(),
+        status_filter: filter
+            .flat_map(|configuration| &configuration.limits.status_filter)
+            .filter_map(|word| Outcome::parse(word))
+            .collect(),
+        summary: Summary::from(&body.summary),
         entries,
     };
-    Ok(ReadReport { report, complaints })
+    ReadReport { report, complaints }
 }
 
-/// Reads what an object says about itself; only its name must be there.
+/// An entry must name its policy.
+const NO_POLICY: ReadError = ReadError::WrongType {
+    field: "policy",
+    expected: "text",
+};
+
+fn lower_result(result: ReportResult) -> Result<PublicEntry, ReadError> {
+    if result.policy.is_empty() {
+        return Err(NO_POLICY);
+    }
+    let either = |text: Option<String>, old: Option<String>| {
+        let text = text.filter(|text| !text.is_empty());
+        text.or(old).unwrap_or_default()
+    };
+    Ok(PublicEntry {
+        policy: result.policy,
+        rule: result.rule.unwrap_or_default(),
+        source: result.source,
+        category: result.category.unwrap_or_default(),
+        severity: Severity::parse(&result.severity.unwrap_or_default()),
+        result: Outcome::parse(&either(result.result, result.status).to_ascii_lowercase()),
+        scored: result.scored,
+        message: either(result.message, result.description),
+        resources: result.resources.iter().map(ResourceRef::from).collect(),
+        timestamp: result.timestamp.map(Stamp::from),
+        properties: if result.properties.is_empty() {
+            result.data
+        } else {
+            result.properties
+        },
+    })
+}
+
+/// Reads the metadata of an object; only its name is required.
 pub fn read_metadata(object: &Value) -> Result<Metadata, ReadError> {
     let fields = fields_of(object, "the document")?;
     let metadata = match fields.get("metadata") {
         Some(metadata) => fields_of(metadata, "metadata")?,
         None => return Err(ReadError::NoName),
     };
-    let name = text(metadata, "name");
-    if name.is_empty() {
-        return Err(ReadError::NoName);
+    Metadata::try_from(&decode_metadata(metadata))
+}
+
+impl TryFrom<&ObjectMeta> for Metadata {
+    type Error = ReadError;
+
+    fn try_from(metadata: &ObjectMeta) -> Result<Self, ReadError> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let owners = metadata.owner_references.iter().flatten();
+        Ok(Self {
+            namespace: given(&metadata.namespace),
+            name: given(&metadata.name).ok_or(ReadError::NoName)?,
+            resource_version: given(&metadata.resource_version),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
+            owners: owners.map(ResourceRef::from).collect(),
+        })
     }
-    let optional = |field| Some(text(metadata, field).to_owned()).filter(|text| !text.is_empty());
-    let owners = metadata.get("ownerReferences").and_then(Value::as_array);
-    Ok(Metadata {
-        namespace: optional("namespace"),
-        name: name.to_owned(),
-        resource_version: optional("resourceVersion"),
-        created: text(metadata, "creationTimestamp").parse().ok(),
-        labels: strings(metadata.get("labels")),
-        annotations: strings(metadata.get("annotations")),
-        owners: owners.into_iter().flatten().map(read_resource).collect(),
-    })
+}
+
+impl From<&ObjectReference> for ResourceRef {
+    fn from(reference: &ObjectReference) -> Self {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        Self {
+            api_version: text(&reference.api_version),
+            kind: text(&reference.kind),
+            namespace: text(&reference.namespace),
+            name: text(&reference.name),
+            uid: text(&reference.uid),
+        }
+    }
+}
+
+impl From<&OwnerReference> for ResourceRef {
+    fn from(owner: &OwnerReference) -> Self {
+        Self {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            namespace: String::new(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        }
+    }
+}
+
+impl From<wire::Timestamp> for Stamp {
+    fn from(wire::Timestamp { seconds, nanos }: wire::Timestamp) -> Self {
+        Self { seconds, nanos }
+    }
+}
+
+impl From<&wire::Summary> for Summary {
+    /// A count below zero counts as zero.
+    fn from(summary: &wire::Summary) -> Self {
+        let count = |n: i64| u64::try_from(n).unwrap_or(0);
+        Self {
+            pass: count(summary.pass),
+            fail: count(summary.fail),
+            warn: count(summary.warn),
+            error: count(summary.error),
+            skip: count(summary.skip),
+        }
+    }
 }
 
 fn report_group(object: &Value) -> Option<ReportGroup> {
@@ -125,89 +258,6 @@ fn report_group(object: &Value) -> Option<ReportGroup> {
         .find(|known| known.group() == group && known.kinds().contains(&kind))
 }
 
-fn read_entry(result: &Value) -> Result<PublicEntry, ReadError> {
-    let fields = fields_of(result, "it")?;
-    let policy = text(fields, "policy");
-    if policy.is_empty() {
-        return Err(ReadError::WrongType {
-            field: "policy",
-            expected: "text",
-        });
-    }
-    // The second names are those of v1alpha1.
-    let either = |name, old| match text(fields, name) {
-        "" => text(fields, old),
-        found => found,
-    };
-    let resources = fields.get("resources").and_then(Value::as_array);
-    Ok(PublicEntry {
-        policy: policy.to_owned(),
-        rule: text(fields, "rule").to_owned(),
-        source: text(fields, "source").to_owned(),
-        category: text(fields, "category").to_owned(),
-        severity: Severity::parse(text(fields, "severity")),
-        result: Outcome::parse(&either("result", "status").to_ascii_lowercase()),
-        scored: fields
-            .get("scored")
-            .and_then(Value::as_bool)
-            .unwrap_or(false),
-        message: either("message", "description").to_owned(),
-        resources: resources.into_iter().flatten().map(read_resource).collect(),
-        timestamp: fields.get("timestamp").and_then(read_stamp),
-        properties: strings(fields.get("properties").or_else(|| fields.get("data"))),
-    })
-}
-
-pub(crate) fn read_resource(reference: &Value) -> ResourceRef {
-    let of = |field: &str| {
-        let found = reference.get(field).and_then(Value::as_str);
-        found.unwrap_or_default().to_owned()
-    };
-    ResourceRef {
-        api_version: of("apiVersion"),
-        kind: of("kind"),
-        namespace: of("namespace"),
-        name: of("name"),
-        uid: of("uid"),
-    }
-}
-
-pub(crate) fn read_stamp(stamp: &Value) -> Option<Stamp> {
-    Some(Stamp {
-        seconds: stamp.get("seconds")?.as_i64()?,
-        nanos: stamp
-            .get("nanos")
-            .and_then(Value::as_i64)
-            .and_then(|nanos| nanos.try_into().ok())
-            .unwrap_or(0),
-    })
-}
-
-fn read_summary(summary: Option<&Value>) -> Summary {
-    let of = |outcome: Outcome| {
-        let found = summary.and_then(|summary| summary.get(outcome.as_str())?.as_u64());
-        found.unwrap_or(0)
-    };
-    Summary {
-        pass: of(Outcome::Pass),
-        fail: of(Outcome::Fail),
-        warn: of(Outcome::Warn),
-        error: of(Outcome::Error),
-        skip: of(Outcome::Skip),
-    }
-}
-
-fn read_status_filter(fields: &Map<String, Value>) -> Vec<Outcome> {
-    let filter = fields
-        .get("configuration")
-        .and_then(|configuration| configuration.pointer("/limits/statusFilter")?.as_array());
-    filter
-        .into_iter()
-        .flatten()
-        .filter_map(|word| Outcome::parse(word.as_str()?))
-        .collect()
-}
-
 fn fields_of<'a>(
     value: &'a Value,
     what: &'static str,
@@ -216,20 +266,11 @@ fn fields_of<'a>(
 }
 
 /// A text field; one that is absent, or no text, is empty.
-pub(crate) fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> &'a str {
+fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> &'a str {
     fields
         .get(field)
         .and_then(Value::as_str)
         .unwrap_or_default()
-}
-
-/// A map of texts; other values are left out.
-fn strings(map: Option<&Value>) -> BTreeMap<String, String> {
-    map.and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
 }
 
 #[cfg(test)]
@@ -261,6 +302,45 @@ mod tests {
         );
         assert_eq!((entry.severity, entry.timestamp), (None, None));
         assert_eq!(old.complaints, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_typed_report_reads_like_its_document() {
+        let object = json!({
+            "apiVersion": "openreports.io/v1alpha1", "kind": "ClusterReport",
+            "metadata": {"name": "r", "labels": {"a": "b"}},
+            "source": "scanner", "scope": {"kind": "Node", "name": "n"}, "summary": {"fail": 1},
+            "results": [{"rule": "no policy"}, {"policy": "p", "result": "fail", "scored": "yes"}],
+        });
+        let from_document = read(object.clone()).unwrap();
+        let typed: ClusterReport = serde_json::from_value(json!({
+            "metadata": object["metadata"], "source": "scanner", "scope": object["scope"],
+            "summary": object["summary"],
+            "results": [{"policy": ""}, {"policy": "p", "result": "fail", "scored": "yes"}],
+        }))
+        .unwrap();
+        assert_eq!(ReadReport::try_from(typed), Ok(from_document));
+        assert_eq!(
+            ReadReport::try_from(PolicyReport::default()),
+            Err(ReadError::NoName)
+        );
+    }
+
+    #[test]
+    fn metadata_of_the_wrong_type_counts_as_absent() {
+        let metadata = read_metadata(&json!({"metadata": {
+            "name": "r", "namespace": 7, "creationTimestamp": "yesterday",
+            "labels": {"a": "b", "n": 3}, "annotations": [],
+            "ownerReferences": [3, {"kind": "Pod", "name": "p", "controller": "yes"}],
+        }}))
+        .unwrap();
+        assert_eq!((metadata.namespace, metadata.created), (None, None));
+        assert_eq!(
+            metadata.labels,
+            BTreeMap::from([("a".to_owned(), "b".to_owned())])
+        );
+        let owners: Vec<_> = metadata.owners.iter().map(|owner| &*owner.name).collect();
+        assert_eq!(owners, ["", "p"]);
     }
 
     #[test]

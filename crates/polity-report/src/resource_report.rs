@@ -7,22 +7,20 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use polity_api::reports::resourcereports::v1alpha1::{
+    self as wire, Property, ResourceReportBody, ResourceReportSpec, ResourceResult,
+};
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::decide::Why;
 use crate::entry::{Entry, Outcome, ResourceRef, Stamp};
 use crate::hash::short;
-use crate::public::WireMetadata;
-use crate::read::{Metadata, ReadError, read_metadata, read_stamp, text};
+use crate::read::{Metadata, ReadError, read_metadata};
 use crate::shard::{BUCKET_LABEL, bucket};
 use crate::source::{ReportKey, is_own_key};
 use crate::verdict::{Evaluator, GuestVerdict, Process, Verdict, to_entry};
-
-pub const GROUP: &str = "reports.polity.dev";
-pub const API_VERSION: &str = "reports.polity.dev/v1alpha1";
-/// The namespaced kind and the cluster-scoped one.
-pub const KINDS: [&str; 2] = ["ResourceReport", "ClusterResourceReport"];
 
 pub const UID_LABEL: &str = "audit.kyverno.io/resource.uid";
 /// The hash that the last writer saw; informational.
@@ -40,7 +38,7 @@ pub struct Resource {
     pub hash: String,
 }
 
-/// The object an evaluation was about, as far as later passes can tell.
+/// The version of the object that was evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evaluated {
     /// The object with this hash.
@@ -51,7 +49,7 @@ pub enum Evaluated {
     Status,
 }
 
-/// What one policy said about the object.
+/// The results of one policy for the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
     pub policy: ReportKey,
@@ -81,7 +79,7 @@ pub enum AuditWrite {
 }
 
 impl Evaluation {
-    /// No answer at all is no verdict: an entry that is fresh stays as it is, any other says that there is none.
+    /// The evaluation of a policy that did not respond. A current entry is kept; otherwise the result is an error.
     pub fn without_answer(
         evaluator: &Evaluator,
         evaluated: Evaluated,
@@ -181,50 +179,43 @@ impl ResourceReport {
 
     /// The object as it goes to the API server.
     pub fn to_value(&self) -> Value {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Wire<'a> {
-            api_version: &'static str,
-            kind: &'static str,
-            metadata: WireMetadata<'a>,
-            spec: Value,
-        }
-        let [namespaced, cluster] = KINDS;
-        let is_namespaced = self.metadata.namespace.is_some();
-        let results: Map<String, Value> = self
-            .entries
-            .iter()
-            .map(|(key, entry)| (key.clone(), entry_value(entry)))
-            .collect();
-        serde_json::to_value(Wire {
-            api_version: API_VERSION,
-            kind: if is_namespaced { namespaced } else { cluster },
-            metadata: (&self.metadata).into(),
-            spec: json!({ "results": results }),
-        })
-        .expect("a report is plain data")
+        let metadata = ObjectMeta::from(&self.metadata);
+        let results = self.entries.iter();
+        let body = ResourceReportBody {
+            spec: ResourceReportSpec {
+                results: results
+                    .map(|(key, entry)| (key.clone(), entry.into()))
+                    .collect(),
+            },
+        };
+        let value = if metadata.namespace.is_some() {
+            serde_json::to_value(wire::ResourceReport::new(metadata, body))
+        } else {
+            serde_json::to_value(wire::ClusterResourceReport::new(metadata, body))
+        };
+        value.expect("a report is plain data")
     }
 
-    /// Reads a stored one; entries under keys or with results that nobody knows are left out.
+    /// Reads a stored report. Entries with an unknown key or result are left out.
     pub fn read(object: &Value) -> Result<Self, ReadError> {
-        let results = match object.pointer("/spec/results") {
-            None | Some(Value::Null) => None,
-            Some(Value::Object(results)) => Some(results),
-            Some(_) => {
-                return Err(ReadError::WrongType {
-                    field: "spec.results",
-                    expected: "map",
-                });
-            }
-        };
-        Ok(Self {
-            metadata: read_metadata(object)?,
+        let metadata = read_metadata(object)?;
+        let spec = object.get("spec").filter(|spec| spec.is_object());
+        let spec = spec.map(ResourceReportSpec::deserialize).transpose();
+        let spec = spec.map_err(|_| ReadError::WrongType {
+            field: "spec.results",
+            expected: "map",
+        })?;
+        Ok(Self::lower(metadata, &spec.unwrap_or_default()))
+    }
+
+    fn lower(metadata: Metadata, spec: &ResourceReportSpec) -> Self {
+        let results = spec.results.iter();
+        Self {
+            metadata,
             entries: results
-                .into_iter()
-                .flatten()
-                .filter_map(|(key, entry)| Some((key.clone(), read_entry(key, entry)?)))
+                .filter_map(|(key, result)| Some((key.clone(), lower_result(key, result)?)))
                 .collect(),
-        })
+        }
     }
 
     /// What makes it the report of this object: name, owner, labels that are looked for.
@@ -280,7 +271,9 @@ impl ResourceReport {
             }
         }
         if self.metadata.owners != next.metadata.owners {
-            metadata.insert("ownerReferences".to_owned(), json!(next.metadata.owners));
+            let owners = next.metadata.owners.iter().map(OwnerReference::from);
+            let owners: Vec<_> = owners.collect();
+            metadata.insert("ownerReferences".to_owned(), json!(owners));
         }
         if metadata.is_empty() && results.is_empty() {
             return None;
@@ -332,52 +325,65 @@ fn map_patch<T: PartialEq>(
         .collect()
 }
 
-fn entry_value(entry: &Entry) -> Value {
-    let mut value = entry_patch(entry);
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
+/// An entry as it is written.
+impl From<&Entry> for ResourceResult {
+    fn from(entry: &Entry) -> Self {
+        let properties = entry.properties.iter();
+        Self {
+            result: entry.result.as_str().to_owned(),
+            message: (!entry.message.is_empty()).then(|| entry.message.clone()),
+            timestamp: Some(entry.timestamp.into()),
+            properties: properties
+                .map(|(name, value)| Property {
+                    name: name.clone(),
+                    value: value.clone(),
+                })
+                .collect(),
+        }
     }
-    value
 }
 
-/// An entry that replaces whatever stood under its key: what it lacks is taken away.
+/// An entry that replaces the stored entry under its key: a field that it lacks is removed.
 fn entry_patch(entry: &Entry) -> Value {
-    let message = Some(&entry.message).filter(|message| !message.is_empty());
-    let properties: Vec<Value> = entry
-        .properties
-        .iter()
-        .map(|(name, value)| json!({"name": name, "value": value}))
-        .collect();
-    json!({
-        "result": entry.result,
-        "message": message,
-        "timestamp": entry.timestamp,
-        "properties": properties,
-    })
+    let mut patch = json!(ResourceResult::from(entry));
+    for (field, absent) in [("message", Value::Null), ("properties", json!([]))] {
+        if patch.get(field).is_none() {
+            patch[field] = absent;
+        }
+    }
+    patch
 }
 
-fn read_entry(key: &str, entry: &Value) -> Option<Entry> {
+fn lower_result(key: &str, result: &ResourceResult) -> Option<Entry> {
     let (policy, rule) = ReportKey::from_entry_key(key)?;
-    let fields = entry.as_object()?;
-    let properties = fields.get("properties").and_then(Value::as_array);
-    let property = |property: &Value| {
-        let fields = property.as_object()?;
-        let name = text(fields, "name");
-        (!name.is_empty()).then(|| (name.to_owned(), text(fields, "value").to_owned()))
-    };
+    let properties = result.properties.iter();
     Some(Entry {
         policy,
         rule: rule.to_owned(),
-        result: Outcome::parse(text(fields, "result"))?,
-        message: text(fields, "message").to_owned(),
-        timestamp: fields
-            .get("timestamp")
-            .and_then(read_stamp)
-            .unwrap_or(Stamp::default()),
+        result: Outcome::parse(&result.result)?,
+        message: result.message.clone().unwrap_or_default(),
+        timestamp: result.timestamp.map(Stamp::from).unwrap_or_default(),
         properties: properties
-            .into_iter()
-            .flatten()
-            .filter_map(property)
+            .filter(|property| !property.name.is_empty())
+            .map(|property| (property.name.clone(), property.value.clone()))
             .collect(),
     })
+}
+
+impl TryFrom<&wire::ResourceReport> for ResourceReport {
+    type Error = ReadError;
+
+    fn try_from(stored: &wire::ResourceReport) -> Result<Self, ReadError> {
+        let metadata = Metadata::try_from(&stored.metadata)?;
+        Ok(Self::lower(metadata, &stored.body.spec))
+    }
+}
+
+impl TryFrom<&wire::ClusterResourceReport> for ResourceReport {
+    type Error = ReadError;
+
+    fn try_from(stored: &wire::ClusterResourceReport) -> Result<Self, ReadError> {
+        let metadata = Metadata::try_from(&stored.metadata)?;
+        Ok(Self::lower(metadata, &stored.body.spec))
+    }
 }

@@ -46,7 +46,7 @@ pub fn presumed_last_pass(uid: &str, started: Timestamp, interval: Duration) -> 
         .unwrap_or(Timestamp::MIN)
 }
 
-/// The id that Policy Reporter gives a result in a report without scope (12), unless it carries `resultID`.
+/// The id that Policy Reporter gives a result in a report without scope, unless it carries `resultID`.
 pub fn reader_result_id(entry: &crate::PublicEntry) -> u64 {
     let resource = entry.resources.first();
     let parts = [

@@ -164,7 +164,7 @@ impl ReportKey {
     ) -> Option<Self> {
         let (domain, name) = label.split_once('/')?;
         let kind = ReportingKind::from_report_prefix(domain.strip_suffix(".kyverno.io")?)?;
-        // An annotation that tells another policy's name is not believed.
+        // An annotation with the name of another policy is ignored.
         let name = annotation(&full_name_key(kind, name))
             .filter(|full| label_name(full) == name)
             .unwrap_or(name);

@@ -1,4 +1,5 @@
-//! Splitting: the entries of one policy in one namespace become chunks, none of them too large (4).
+//! Splitting: the entries of one policy in one namespace become chunks, none of them too large.
+//! See docs/spec/reports.md#4.
 //!
 //! An object's entries stay in one chunk, chosen by the object's uid, so that one entry more changes one chunk; cutting
 //! a sorted list would move all that follow. The number of chunks is a power of two. It grows when a chunk overflows
@@ -67,7 +68,7 @@ impl Limits {
 /// The entries of a policy, split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunks {
-    /// How many chunks entries are spread over; told by the objects, as empty ones do not exist.
+    /// The number of chunks over which entries are spread. The objects store it, because empty chunks have none.
     pub n_chunks: u32,
     /// By number, each in the order of reports.
     pub chunks: BTreeMap<u32, Vec<PublicEntry>>,

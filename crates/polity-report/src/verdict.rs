@@ -1,4 +1,5 @@
-//! From an evaluation to an entry (10): what a policy answered, by which way it was asked, and what is said of it.
+//! From an evaluation to an entry: the verdict of a policy, the process that asked for it, and the result that is
+//! reported. See docs/spec/reports.md#10.
 
 use std::collections::BTreeMap;
 
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_10() {
+    fn verdicts_become_results() {
         use Mode::{Monitor, Protect};
         use Outcome::{Error, Fail, Pass, Skip};
         let mutated = GuestVerdict::Allowed {

@@ -11,7 +11,7 @@ use crate::sha256_hex;
 /// How many hexadecimal digits a version has.
 const DIGITS: usize = 16;
 
-/// The fields of a policy or group that decide what it applies to and what it says.
+/// The fields of a policy or group that decide what it applies to and its verdicts.
 const OF_POLICY: [&str; 9] = [
     "contextAwareResources",
     "expression",
@@ -24,7 +24,7 @@ const OF_POLICY: [&str; 9] = [
     "settings",
 ];
 
-/// The same of a member of a group; its module is told by its digest.
+/// The same fields of a member of a group. Its module counts by its digest.
 const OF_MEMBER: [&str; 2] = ["contextAwareResources", "settings"];
 
 /// A module of the revision that serves.

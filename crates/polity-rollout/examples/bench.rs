@@ -1,4 +1,4 @@
-//! How fast plans and placements are on this machine: `cargo run --release -p polity-rollout --example bench`.
+//! Measures rollout plans and placements on this machine: `cargo run --release -p polity-rollout --example bench`.
 //!
 //! Each line is a name, a number and a unit, separated by tabs.
 
@@ -41,7 +41,7 @@ fn now() -> Timestamp {
     Timestamp::constant(1_800_000_000, 0)
 }
 
-/// A fleet in the middle of a rollout: half of it done, some in flight, a few failed, groups of 50.
+/// Plans for a fleet in the middle of a rollout with groups of 50: half of it done, some in flight, a few failed.
 fn measure_plans(n_clusters: usize) {
     let name = |number: usize| format!("cluster-{number:06}");
     let groups = (0..n_clusters).step_by(50).map(|first| {
@@ -106,7 +106,7 @@ fn parts(n_clusters: usize, n_placements: usize) -> FleetParts {
         cluster
     };
     let clusters: Vec<_> = (0..n_clusters).map(cluster).collect();
-    // Every tenth cluster is decided by every tenth placement, so that scores differ.
+    // Every tenth placement has selected every tenth cluster, so that scores differ.
     let decision = |number: usize| PlacementDecision {
         placement: placement(number).key,
         name: format!("p{number}-decision-1"),
@@ -130,7 +130,8 @@ fn parts(n_clusters: usize, n_placements: usize) -> FleetParts {
     }
 }
 
-/// Placements of every kind: by one label, by a set of values, by two predicates; a third of them wants 50 clusters.
+/// Placements of every kind: by one label, by a set of values, by two predicates. A third of them limits the number of
+/// clusters to 50.
 fn placement(number: usize) -> Placement {
     let by_labels = |text: String| Predicate {
         selector: ClusterSelector {
@@ -187,7 +188,7 @@ fn measure_placements(n_clusters: usize, n_placements: usize) {
     );
 }
 
-/// Spread over a few values, and over as many as there are clusters.
+/// Placements that spread over a few values, and over as many values as there are clusters.
 fn measure_spread(n_clusters: usize) {
     let mut parts = parts(n_clusters, 1);
     for cluster in &mut parts.clusters {
@@ -228,7 +229,7 @@ fn measure_spread(n_clusters: usize) {
     }
 }
 
-/// Objects of clusters, ready for expressions.
+/// The cluster objects as CEL bindings.
 struct Objects(HashMap<ClusterName, Bindings>);
 
 impl ClusterExpressions for Objects {
@@ -257,7 +258,7 @@ impl ClusterExpression for Compiled<'_> {
     }
 }
 
-/// Predicates in CEL, which is asked about every cluster.
+/// CEL predicates, which are evaluated for every cluster.
 fn measure_expressions(n_clusters: usize) {
     let fleet = Fleet::from(parts(n_clusters, 1));
     let bind = |cluster: &ManagedCluster| {

@@ -1,7 +1,7 @@
 //! Scheduling: from a placement and a fleet to chosen clusters in groups.
 //!
 //! The stages are those of the scheduler that others use, in its order: bound sets, predicates, taints, scores, spread,
-//! choice, groups. Each is a module here. A placement that makes no sense chooses nobody and says so in a condition;
+//! choice, groups. Each is a module here. An invalid placement selects no cluster and has a condition with the reason;
 //! whether decisions that stand are then emptied is up to the caller.
 
 mod condition;

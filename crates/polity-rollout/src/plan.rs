@@ -1,17 +1,18 @@
-//! One step of a rollout: who gets the new version now, who is in flight, who took too long.
+//! Plans one step of a rollout: which clusters get the new version now, which are in flight, which timed out.
 //!
-//! # What the caller owes
+//! # Duties of the caller
 //!
-//! The engine is compatible with the placement library that others use, oddities included. Who calls it must:
+//! The engine is compatible with the placement library of Open Cluster Management, including its oddities
+//! (docs/spec/governance.md#7-6). The caller must:
 //!
-//! 1. never feed back a `TimeOut` but what is underneath (`Progressing` or `Failed`, with its original time): a stored
-//!    `TimeOut` in a mandatory group no longer blocks what follows (case 43);
-//! 2. leave clusters that wait (`ToApply`) out of what is observed: one that sorts before a cluster in flight is handed
-//!    out before that one is even seen, and concurrency is exceeded (cases 46 and 47);
-//! 3. keep the time of a transition: without one the clock starts anew on every call;
-//! 4. warn when failed clusters hold every slot, there is no deadline and no breach: such a rollout stands still
-//!    whatever `maxFailures` says (case 52);
-//! 5. say to people that `maxFailures` above the number of clusters means 0 (case 23).
+//! 1. never pass a `TimeOut`, but the status below it (`Progressing` or `Failed`, with its original time): a stored
+//!    `TimeOut` in a mandatory group would no longer block the groups after it;
+//! 2. leave out waiting clusters (`ToApply`): one that sorts before a cluster in flight would be handed out first, and
+//!    concurrency would be exceeded;
+//! 3. keep the time of a transition: without a time, the deadline starts again on every call;
+//! 4. warn when failed clusters hold every slot and there is neither a deadline nor a breach: such a rollout stops
+//!    with any `maxFailures`;
+//! 5. document that `maxFailures` above the number of clusters counts as 0.
 
 mod classify;
 #[cfg(test)]
@@ -55,7 +56,7 @@ pub struct Plan {
     pub timed_out: Vec<Entry>,
     /// Who was observed and is in no group any more, as it was observed.
     pub removed: Vec<(ClusterName, ClusterState)>,
-    /// More failures than are tolerated: nobody further is handed out.
+    /// More clusters failed than are tolerated: no further cluster is handed out.
     pub breach: bool,
     /// The next time at which a deadline or a soak of `to_rollout` ends.
     pub recheck_after: Option<SignedDuration>,

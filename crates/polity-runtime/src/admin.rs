@@ -1,9 +1,8 @@
-//! The admin port: `/live`, `/ready` and `/metrics`; the first two also as `/healthz` and `/readyz`, which is what the
-//! probes of existing manifests ask for.
+//! The admin port: `/live`, `/ready` and `/metrics`. The first two are also served as `/healthz` and `/readyz`, which
+//! existing manifests probe.
 //!
-//! `/ready` lists what it waits for, so that whoever wonders why a Pod gets no traffic can read
-//! it there. The port stays up while the process drains: run it under a shutdown of its own that
-//! is triggered last.
+//! `/ready` lists the parts that are not ready, so that an operator can see why a Pod gets no traffic. The port stays
+//! up while the process drains: run it with a separate shutdown that is triggered last.
 
 mod probe;
 
@@ -20,14 +19,14 @@ use tracing::error;
 pub use self::probe::is_ready;
 use crate::metrics::{self, Metrics};
 
-/// What has to be ready before the process is. Clones are the same.
+/// The parts that must be ready before the process is. Clones share state.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
-    state: Arc<Mutex<Ledger>>,
+    state: Arc<Mutex<ReadinessState>>,
 }
 
 #[derive(Debug, Default)]
-struct Ledger {
+struct ReadinessState {
     parts: BTreeMap<&'static str, Condition>,
     is_draining: bool,
 }
@@ -44,7 +43,7 @@ impl Readiness {
         Self::default()
     }
 
-    /// Adds a part to wait for, with a word for what it is doing, such as `loading`.
+    /// Adds a part to wait for, with its current state, such as `loading`.
     pub fn part(&self, name: &'static str, word: &'static str) -> Part {
         let part = Part {
             name,
@@ -54,17 +53,17 @@ impl Readiness {
         part
     }
 
-    /// Not ready any more, whatever the parts say: the process is going to stop.
+    /// Makes the process not ready regardless of its parts, because it is about to stop.
     pub fn drain(&self) {
         self.edit(|state| state.is_draining = true);
     }
 
-    /// Whether all is ready.
+    /// Whether all parts are ready.
     pub fn is_ready(&self) -> bool {
         self.edit(|state| !state.is_draining && state.parts.values().all(|part| part.is_ready))
     }
 
-    /// Each part with its word.
+    /// The state of each part.
     fn words(&self) -> BTreeMap<&'static str, &'static str> {
         self.edit(|state| {
             let parts = state.parts.iter().map(|(name, part)| (*name, part.word));
@@ -74,7 +73,7 @@ impl Readiness {
         })
     }
 
-    fn edit<T>(&self, edit: impl FnOnce(&mut Ledger) -> T) -> T {
+    fn edit<T>(&self, edit: impl FnOnce(&mut ReadinessState) -> T) -> T {
         // Nothing panics while it holds the lock; if it did, the state would still be whole.
         edit(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -88,7 +87,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// It is ready, in a word such as `synced`.
+    /// Marks the part as ready, with a state such as `synced`.
     pub fn ready(&self, word: &'static str) {
         self.set(Condition {
             is_ready: true,
@@ -96,7 +95,7 @@ impl Part {
         });
     }
 
-    /// It is not ready, in a word such as `loading`.
+    /// Marks the part as not ready, with a state such as `loading`.
     pub fn not_ready(&self, word: &'static str) {
         self.set(Condition {
             is_ready: false,
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readiness_lists_what_it_waits_for() {
+    async fn readiness_lists_the_parts_that_are_not_ready() {
         let readiness = Readiness::new();
         let router = router(readiness.clone(), Metrics::new().unwrap());
         let policies = readiness.part("policies", "loading");

@@ -10,7 +10,7 @@ use crate::env;
 pub use crate::logs::LogArgs;
 use crate::tls::{ClientAuthMode, TlsFiles};
 
-/// Which cluster to talk to, and as whom.
+/// The cluster to connect to, and the user to impersonate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClientArgs {
@@ -98,7 +98,7 @@ pub enum BadDuration {
     /// A unit that is none, or out of order, or there twice.
     #[error("the units of a duration are d, h, m, s and ms, in this order and each once")]
     Unit,
-    /// Too long to count.
+    /// The duration overflows.
     #[error("the duration is too long")]
     TooLong,
 }
@@ -189,7 +189,7 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self, BadByteSize> {
         let (number, unit) = split_at_first(text, |c| !c.is_ascii_digit());
-        // Whoever writes out the byte means the same.
+        // `8MiB` means the same as `8Mi`.
         let unit = unit.strip_suffix('B').unwrap_or(unit);
         let power = match BYTE_UNITS.iter().find(|(name, _)| *name == unit) {
             Some((_, power)) => *power,
@@ -232,7 +232,7 @@ mod tests {
         wave_timeout: HumanDuration,
     }
 
-    /// Parses without the environment of whoever runs the tests.
+    /// Parses without the environment variables of the test process.
     fn parse(args: &[&str]) -> Result<Everything, clap::Error> {
         let command = Everything::command().mut_args(|arg| arg.env(None));
         let mut matches = command.try_get_matches_from([&["polity"], args].concat())?;
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_together_is_demanded_together() {
+    fn flags_that_belong_together_are_required_together() {
         for args in [
             &["--cert-file", "/c"][..],
             &["--key-file", "/k"],

@@ -1,11 +1,10 @@
-//! Notices when files change, so that whoever was made from them can be made again.
+//! Notifies when files change, so that the values that were loaded from them can be reloaded.
 //!
-//! Files change in three ways: they are rewritten, replaced by a rename, or (Secret and ConfigMap
-//! volumes) are links through a `..data` link that is replaced by a rename. All three are events in
-//! the directory that holds the path, so directories are watched, never the files themselves. Where
-//! events do not come (network file systems, a directory that is itself replaced) a slow look at
-//! the contents finds the change. Linux has a small number of watches for all processes of a user
-//! (`fs.inotify.max_user_instances`, often 128): whoever comes too late looks more often instead.
+//! Files change in three ways: they are rewritten, replaced by a rename, or (Secret and ConfigMap volumes) are links
+//! through a `..data` link that is replaced by a rename. All three are events in the directory that holds the path, so
+//! directories are watched, never the files themselves. Where there are no events (network file systems, a directory
+//! that is itself replaced), slow polling of the contents finds the change. Linux limits the number of watches for all
+//! processes of a user (`fs.inotify.max_user_instances`, often 128): a process that cannot get one polls more often.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use tracing::warn;
 
 use crate::clock::Clock;
 
-/// How often to look at least where no events come because others have all watches.
+/// The minimum polling interval when no watch is available.
 const LOOK_WITHOUT_EVENTS: Duration = Duration::from_secs(10);
 
 /// `ENFILE`, `EMFILE` and `ENOSPC`, which have these numbers on every Unix.
@@ -28,7 +27,7 @@ const EXHAUSTED: [i32; 3] = [23, 24, 28];
 #[error("watching for changes of files")]
 pub struct WatchError(#[from] notify::Error);
 
-/// When changed files are looked at.
+/// When changed files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReloadTiming {
     /// How long to wait after an event for those that belong to it: a certificate and its key
@@ -47,7 +46,7 @@ impl Default for ReloadTiming {
     }
 }
 
-/// Tells when to look at files again.
+/// Notifies when files should be read again.
 #[derive(Debug)]
 pub struct Changes {
     woken: mpsc::Receiver<()>,
@@ -59,13 +58,13 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Watches from now on. What was read before may have changed meanwhile: look once more.
+    /// Starts to watch. Files may have changed since they were read, so the caller must read them once more.
     pub fn watch<'a>(
         files: impl IntoIterator<Item = &'a Path>,
         timing: ReloadTiming,
         clock: Clock,
     ) -> Result<Self, WatchError> {
-        // One place is enough: an event that waits stands for all that follow it.
+        // A capacity of one is enough: one pending event stands for all that follow it.
         let (wake, woken) = mpsc::channel(1);
         let watcher = watch_directories(files, wake.clone());
         let (watcher, timing) = watcher_or_looks(watcher, timing)?;
@@ -84,12 +83,12 @@ impl Changes {
             _ = self.woken.recv() => self.clock.sleep(self.timing.settle).await,
             () = self.clock.sleep(self.timing.poll) => {}
         }
-        // What came while we waited is covered by the look that follows.
+        // Events that arrived in the meantime are covered by the read that follows.
         let _ = self.woken.try_recv();
     }
 }
 
-/// What there is to be woken by, and when to look if that is nothing.
+/// The watcher, and the polling interval if there is none.
 fn watcher_or_looks<W>(
     watcher: Result<W, notify::Error>,
     timing: ReloadTiming,
@@ -98,7 +97,7 @@ fn watcher_or_looks<W>(
         Ok(watcher) => Ok((Some(watcher), timing)),
         Err(error) if is_exhausted(&error) => {
             let poll = timing.poll.min(LOOK_WITHOUT_EVENTS);
-            warn!(%error, every = ?poll, "no events about files; looking at them instead");
+            warn!(%error, every = ?poll, "no file events, polling files instead");
             Ok((None, ReloadTiming { poll, ..timing }))
         }
         Err(error) => Err(WatchError(error)),
@@ -148,7 +147,7 @@ mod tests {
 
     /// Too many policy servers on one machine: the last ones must serve all the same.
     #[test]
-    fn whoever_gets_no_watch_looks_more_often() {
+    fn without_a_watch_files_are_polled_more_often() {
         let of_code = |code| notify::Error::io(io::Error::from_raw_os_error(code));
         let cases = [
             ("too many instances", of_code(24), Some(LOOK_WITHOUT_EVENTS)),
@@ -175,7 +174,7 @@ mod tests {
         assert_eq!(outcome.unwrap(), (None, hasty));
     }
 
-    /// Without a watcher nobody is woken all the time either.
+    /// Without a watcher the task must not be woken all the time either.
     #[tokio::test]
     async fn without_events_a_look_comes_when_it_is_due() {
         let clock = Clock::manual(jiff::Timestamp::UNIX_EPOCH);

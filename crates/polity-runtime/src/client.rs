@@ -21,57 +21,89 @@ use crate::{VERSION, env, tls};
 /// How long a command waits for a connection. A person waits for it, so it is shorter than for a service.
 const COMMAND_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no client.
+/// Why a client cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// A kubeconfig file could not be read.
     #[error("cannot read kubeconfig {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// What went wrong.
         #[source]
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The kubeconfig cannot be used, for example because it lacks the context that was asked for.
+    /// The kubeconfig cannot be used, for example because it lacks the requested context.
     #[error("cannot use kubeconfig {}", path.display())]
     Use {
         /// The file, or the list of files.
         path: PathBuf,
-        /// What went wrong.
         #[source]
         error: Box<KubeconfigError>,
+    },
+    /// No kubeconfig has the context that was asked for.
+    #[error("there is no context {context:?} in {}", paths(known))]
+    NoContext {
+        /// The context.
+        context: String,
+        /// The kubeconfigs that were searched, with their contexts.
+        known: Vec<(PathBuf, Vec<String>)>,
     },
     /// Neither a kubeconfig, nor the service account of a Pod, nor a local instance.
     #[error(
         "no cluster to talk to: no kubeconfig was given, ~/.kube/config does not exist, this is not a Pod, and no local instance runs"
     )]
     NoCluster,
-    /// The HTTP client could not be made.
-    #[error("cannot make a client for {url}")]
+    #[error("cannot create a client for {url}")]
     Client {
-        /// The API server.
         url: Uri,
-        /// What went wrong.
         #[source]
         error: Box<kube::Error>,
     },
 }
 
 impl ConnectError {
-    /// What the user can do about it, for a line `hint: …`.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Read { .. } => "pass --kubeconfig FILE, or set KUBECONFIG",
+    /// What the user can do, for a line `hint: …`.
+    pub fn hint(&self) -> String {
+        let hint = match self {
+            Self::Read { error, .. } if is_missing(error.as_ref()) => {
+                "check --kubeconfig and the variable KUBECONFIG; `polity up` starts a local instance and writes its kubeconfig"
+            }
+            Self::Read { .. } => "check --kubeconfig and the variable KUBECONFIG",
             Self::Use { .. } => {
                 "`kubectl config get-contexts` lists the contexts; choose one with --context"
+            }
+            Self::NoContext { known, .. } => {
+                let mut contexts: Vec<&str> = known
+                    .iter()
+                    .flat_map(|(_, contexts)| contexts.iter().map(String::as_str))
+                    .collect();
+                contexts.dedup();
+                if contexts.is_empty() {
+                    "that kubeconfig has no contexts; name another with --kubeconfig"
+                } else {
+                    return format!("choose one with --context: {}", contexts.join(", "));
+                }
             }
             Self::NoCluster => {
                 "pass --kubeconfig FILE, or start a local instance with `polity up`; for one that runs with --data-dir DIR: export KUBECONFIG=DIR/kubeconfig"
             }
             Self::Client { .. } => "check the certificates and credentials in the kubeconfig",
-        }
+        };
+        hint.to_owned()
     }
+}
+
+fn is_missing(error: &(dyn std::error::Error + 'static)) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn paths(known: &[(PathBuf, Vec<String>)]) -> String {
+    let paths: Vec<String> = known
+        .iter()
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    paths.join(" or ")
 }
 
 /// How the cluster of a client was chosen.
@@ -87,7 +119,7 @@ pub enum Origin {
     LocalInstance(PathBuf),
 }
 
-/// A client of a command, with the cluster that it talks to.
+/// The client of a command, with the address of its cluster.
 #[derive(Clone)]
 pub struct Connection {
     /// The client. Its failures name the server: see [`describe`].
@@ -109,10 +141,10 @@ pub async fn connect(args: &ClientArgs) -> Result<Client, ConnectError> {
     })
 }
 
-/// Makes a client for a command that a person typed. It connects at its first request, and its failures name the
-/// server.
+/// Creates a client for a command that a user typed. It connects at its first request, and its errors contain the
+/// address of the server.
 ///
-/// `local_instance` finds the kubeconfig of an instance on this machine. It is asked last.
+/// `local_instance` finds the kubeconfig of an instance on this machine. It is called last.
 pub async fn connect_command(
     args: &ClientArgs,
     local_instance: impl FnOnce() -> Option<PathBuf>,
@@ -138,8 +170,8 @@ fn home_kubeconfig() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// The configuration of a client: the given kubeconfig, else the one in the home directory, else the service account of
-/// the Pod, else the instance on this machine. What names no context is passed over.
+/// The configuration of a client: the given kubeconfig, else the one in the home directory, else the ServiceAccount of
+/// the Pod, else the instance on this machine. Kubeconfigs without a context are skipped.
 async fn config(
     args: &ClientArgs,
     home: Option<PathBuf>,
@@ -188,17 +220,43 @@ async fn chosen(
     {
         return Ok((config, Origin::Pod));
     }
-    if let Some(path) = local_instance()
+    let local = local_instance();
+    if let Some(path) = local.clone()
         && offers(&path, context)?
     {
         let config = from_files(&path, context).await?;
         return Ok((config, Origin::LocalInstance(path)));
     }
+    if let Some(context) = context {
+        let searched: Vec<PathBuf> = home.into_iter().chain(local).collect();
+        return Err(no_context(context, searched)?);
+    }
     let path = home.ok_or(ConnectError::NoCluster)?;
     Ok((from_files(&path, context).await?, Origin::Home(path)))
 }
 
-/// Whether a kubeconfig has the context, or a current one if none is asked for.
+/// The error for a context that none of these kubeconfigs has.
+fn no_context(context: &str, searched: Vec<PathBuf>) -> Result<ConnectError, ConnectError> {
+    if searched.is_empty() {
+        return Ok(ConnectError::NoCluster);
+    }
+    let mut known = Vec::new();
+    for path in searched {
+        let contexts = names_of_contexts(&read(&path)?);
+        known.push((path, contexts));
+    }
+    Ok(ConnectError::NoContext {
+        context: context.to_owned(),
+        known,
+    })
+}
+
+fn names_of_contexts(kubeconfig: &Kubeconfig) -> Vec<String> {
+    let contexts = kubeconfig.contexts.iter();
+    contexts.map(|context| context.name.clone()).collect()
+}
+
+/// Whether a kubeconfig has the requested context, or a current one if none is requested.
 fn offers(path: &Path, context: Option<&str>) -> Result<bool, ConnectError> {
     let kubeconfig = read(path)?;
     Ok(match context {
@@ -223,13 +281,12 @@ fn read(path: &Path) -> Result<Kubeconfig, ConnectError> {
     })
 }
 
-/// How we call ourselves.
+/// The `User-Agent` of our requests.
 pub fn user_agent() -> String {
     format!("polity/{VERSION}")
 }
 
-/// Reads the files of a variable, which may be a list as kubectl knows it. A file of such a list that is missing is
-/// passed over.
+/// Reads the files of a variable, which may be a list as in kubectl. A missing file of such a list is skipped.
 async fn from_files(paths: &Path, context: Option<&str>) -> Result<Config, ConnectError> {
     let list: Vec<PathBuf> = std::env::split_paths(&paths)
         .filter(|path| path.as_os_str() != OsStr::new(""))
@@ -242,6 +299,15 @@ async fn from_files(paths: &Path, context: Option<&str>) -> Result<Config, Conne
             path,
             error: error.into(),
         })?;
+    }
+    if let Some(context) = context {
+        let known = names_of_contexts(&merged);
+        if !known.iter().any(|name| name == context) {
+            return Err(ConnectError::NoContext {
+                context: context.to_owned(),
+                known: vec![(paths.to_owned(), known)],
+            });
+        }
     }
     let options = KubeConfigOptions {
         context: context.map(str::to_owned),

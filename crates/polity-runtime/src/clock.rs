@@ -1,8 +1,8 @@
-//! The clock: the only place that asks the system for the time.
+//! The clock: the only module that reads the system time.
 //!
-//! A [`Clock`] is a handle that shells pass around. The system clock tells the time and sleeps;
-//! a manual one stands still until a test advances it, and releases its sleepers in between.
-//! Durations are measured in [`Moment`]s, which no adjustment of the wall clock can move.
+//! A [`Clock`] is a handle that shells pass around. The system clock returns the time and sleeps. A manual clock only
+//! moves when a test advances it, and then wakes the sleeping tasks. Durations are measured in [`Moment`]s, which
+//! adjustments of the wall clock do not affect.
 
 use std::ops::{Add, Sub};
 use std::sync::Arc;
@@ -59,14 +59,13 @@ struct Manual {
 }
 
 impl Clock {
-    /// The system's clock.
     pub fn system() -> Self {
         Self(Kind::System {
             start: tokio::time::Instant::now(),
         })
     }
 
-    /// A clock that stands at `start` until it is advanced.
+    /// A clock that stays at `start` until it is advanced.
     pub fn manual(start: Timestamp) -> Self {
         Self(Kind::Manual(Arc::new(Manual {
             start,
@@ -75,7 +74,7 @@ impl Clock {
         })))
     }
 
-    /// The time of day.
+    /// The wall-clock time.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that asks for the time"
@@ -101,7 +100,6 @@ impl Clock {
         })
     }
 
-    /// Sleeps for a duration.
     pub async fn sleep(&self, duration: Duration) {
         self.sleep_until(self.moment() + duration).await;
     }
@@ -118,18 +116,18 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock on and releases whoever slept until then.
+    /// Advances a manual clock and wakes the tasks that slept until then.
     ///
     /// # Panics
-    /// On the system clock, which moves by itself.
+    /// On the system clock, which cannot be advanced.
     pub fn advance(&self, duration: Duration) {
         self.expect_manual()
             .elapsed
             .send_modify(|elapsed| *elapsed += duration);
     }
 
-    /// Waits until at least `n` tasks sleep on a manual clock: what a test awaits before it
-    /// advances the clock, instead of sleeping itself.
+    /// Waits until at least `n` tasks sleep on a manual clock. A test calls this before it advances the clock, instead
+    /// of sleeping itself.
     ///
     /// # Panics
     /// On the system clock, which does not count its sleepers.

@@ -1,4 +1,4 @@
-//! Where a user's data lives, and what tools of the ecosystem left there.
+//! The directories for a user's data, and those of related tools.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub fn policy_store() -> Result<PathBuf, NoCache> {
     Ok(cache.join("kubewarden/store"))
 }
 
-/// The directory of docker's `config.json`: what `DOCKER_CONFIG` says, or `~/.docker`.
+/// The directory of docker's `config.json`: `DOCKER_CONFIG`, or `~/.docker`.
 pub fn docker_config() -> Option<PathBuf> {
     let named = env::read(env::DOCKER_CONFIG).map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from(env::read(env::HOME)?).join(".docker")))
@@ -44,7 +44,7 @@ fn data_dir_from(
 }
 
 fn base(xdg: Option<OsString>, home: Option<OsString>, below_home: &str) -> Option<PathBuf> {
-    // The specification tells us to ignore relative paths.
+    // The specification requires relative paths to be ignored.
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     xdg.and_then(absolute)
         .or_else(|| Some(home.and_then(absolute)?.join(below_home)))

@@ -1,7 +1,7 @@
-//! Every environment variable the project knows, and the one place that reads the environment.
+//! All environment variables of the project. Only this module reads the environment.
 //!
-//! Most belong to a flag, which clap fills; the reference's name where it gives one
-//! (`KUBEWARDEN_…`), else `POLITY_…`. The few without a flag are read here.
+//! Most belong to a flag, which clap fills. They have the name of the reference implementation if there is one
+//! (`KUBEWARDEN_…`), otherwise `POLITY_…`. The few without a flag are read here.
 
 use std::ffi::OsString;
 
@@ -17,17 +17,15 @@ macro_rules! variables {
     };
 }
 
-/// A variable and what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
     pub name: &'static str,
-    /// What it does, in a sentence or two.
+    /// Its effect, in a sentence or two.
     pub help: &'static str,
 }
 
 variables! {
-    /// The kubeconfig files to read, as kubectl knows it (`--kubeconfig`).
+    /// The kubeconfig files to read, as in kubectl (`--kubeconfig`).
     KUBECONFIG = "KUBECONFIG";
     /// The kubeconfig context to use (`--context`).
     CONTEXT = "POLITY_CONTEXT";
@@ -43,7 +41,7 @@ variables! {
     KUBECONFIG_OUT = "POLITY_KUBECONFIG_OUT";
     /// Whether the API server keeps its objects in memory only (`--in-memory`).
     IN_MEMORY = "POLITY_IN_MEMORY";
-    /// How the API server decides what a user may do (`--authorization-mode`).
+    /// How the API server authorizes requests (`--authorization-mode`).
     AUTHORIZATION_MODE = "POLITY_AUTHORIZATION_MODE";
     /// How many clusters to run beside the hub (`--clusters`).
     CLUSTERS = "POLITY_CLUSTERS";
@@ -59,17 +57,17 @@ variables! {
     KEY_FILE = "KUBEWARDEN_KEY_FILE";
     /// The authorities of client certificates in PEM, separated by commas (`--client-ca-file`).
     CLIENT_CA_FILE = "KUBEWARDEN_CLIENT_CA_FILE";
-    /// Which hosts modules may come from, and how they are reached (`--sources-path`).
+    /// The hosts from which modules may be pulled, and how to connect to them (`--sources-path`).
     SOURCES_PATH = "KUBEWARDEN_SOURCES_PATH";
     /// The directory of the docker `config.json` with registry credentials (`--docker-config-json-path`).
     DOCKER_CONFIG_JSON_PATH = "KUBEWARDEN_DOCKER_CONFIG_JSON_PATH";
-    /// The same directory, as docker knows it.
+    /// The same directory, as in docker.
     DOCKER_CONFIG = "DOCKER_CONFIG";
     /// Where fetched policy modules are kept (`--store`).
     POLICY_STORE = "POLITY_POLICY_STORE";
     /// More kinds for a dry run of configuration policies (`--mappings-file`).
     DRYRUN_MAPPINGS_FILE = "DRYRUN_MAPPINGS_FILE";
-    /// Whether a dry run looks at the cluster instead of files (`--from-cluster`).
+    /// Whether a dry run reads the cluster instead of files (`--from-cluster`).
     DRYRUN_FROM_CLUSTER = "DRYRUN_FROM_CLUSTER";
     /// The PolicyServer whose policies are served (`--policy-server`).
     POLICY_SERVER = "POLITY_POLICY_SERVER";
@@ -83,7 +81,7 @@ variables! {
     CACHE_DIR = "POLITY_CACHE_DIR";
     /// The certificate and key that files of the cache are signed with (`--cache-signing-dir`).
     CACHE_SIGNING_DIR = "POLITY_CACHE_SIGNING_DIR";
-    /// What policies of namespaces may call (`--server-config`).
+    /// The host capabilities of namespaced policies (`--server-config`).
     SERVER_CONFIG = "POLITY_SERVER_CONFIG";
     /// Whether the policy server reads its policies from a file (`--standalone`).
     STANDALONE = "KUBEWARDEN_STANDALONE";
@@ -101,25 +99,25 @@ variables! {
     POLICIES_DOWNLOAD_DIR = "KUBEWARDEN_POLICIES_DOWNLOAD_DIR";
     /// Where trust roots would be kept (`--sigstore-cache-dir`).
     SIGSTORE_CACHE_DIR = "KUBEWARDEN_SIGSTORE_CACHE_DIR";
-    /// A trust root of one's own (`--sigstore-trust-config`).
+    /// A custom trust root (`--sigstore-trust-config`).
     SIGSTORE_TRUST_CONFIG = "KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH";
-    /// Whose signatures modules must carry (`--verification-path`).
+    /// The signatures that modules must have (`--verification-path`).
     VERIFICATION_CONFIG = "KUBEWARDEN_VERIFICATION_CONFIG_PATH";
     /// Whether metrics are wanted (`--enable-metrics`).
     ENABLE_METRICS = "KUBEWARDEN_ENABLE_METRICS";
-    /// A namespace whose requests are let through unseen (`--always-accept-admission-reviews-on-namespace`).
+    /// A namespace whose requests are accepted without evaluation (`--always-accept-admission-reviews-on-namespace`).
     ALWAYS_ACCEPT_NAMESPACE = "KUBEWARDEN_ALWAYS_ACCEPT_ADMISSION_REVIEWS_ON_NAMESPACE";
-    /// Whether evaluations may take for ever (`--disable-timeout-protection`).
+    /// Whether evaluations may take unlimited time (`--disable-timeout-protection`).
     DISABLE_TIMEOUT_PROTECTION = "KUBEWARDEN_DISABLE_TIMEOUT_PROTECTION";
     /// How many seconds an evaluation may take (`--policy-timeout`).
     POLICY_TIMEOUT = "KUBEWARDEN_POLICY_TIMEOUT";
-    /// Whether the policy server goes to the background (`--daemon`).
+    /// Whether the policy server runs in the background (`--daemon`).
     DAEMON = "KUBEWARDEN_DAEMON";
     /// Where the number of the background process is written (`--daemon-pid-file`).
     DAEMON_PID_FILE = "KUBEWARDEN_DAEMON_PID_FILE";
-    /// Where standard output of the background process goes (`--daemon-stdout-file`).
+    /// The file for standard output of the background process (`--daemon-stdout-file`).
     DAEMON_STDOUT_FILE = "KUBEWARDEN_DAEMON_STDOUT_FILE";
-    /// Where standard error of the background process goes (`--daemon-stderr-file`).
+    /// The file for standard error of the background process (`--daemon-stderr-file`).
     DAEMON_STDERR_FILE = "KUBEWARDEN_DAEMON_STDERR_FILE";
     /// Whether to go on without a cluster (`--ignore-kubernetes-connection-failure`).
     IGNORE_KUBERNETES_CONNECTION_FAILURE = "KUBEWARDEN_IGNORE_KUBERNETES_CONNECTION_FAILURE";
@@ -131,7 +129,7 @@ variables! {
     MAX_BODY_SIZE = "KUBEWARDEN_MAX_BODY_SIZE";
     /// How many bytes of request bodies are held at once (`--max-bodies-size`).
     MAX_BODIES_SIZE = "KUBEWARDEN_MAX_BODIES_SIZE";
-    /// The largest module (`--max-module-size`).
+    /// The maximum size of a module (`--max-module-size`).
     MAX_MODULE_SIZE = "KUBEWARDEN_MAX_MODULE_SIZE";
     /// How much memory an evaluation may take (`--max-guest-memory`).
     MAX_GUEST_MEMORY = "KUBEWARDEN_MAX_GUEST_MEMORY";
@@ -139,7 +137,7 @@ variables! {
     MAX_GUEST_TABLE_ELEMENTS = "KUBEWARDEN_MAX_GUEST_TABLE_ELEMENTS";
     /// How much stack a guest may take (`--max-guest-stack`).
     MAX_GUEST_STACK = "KUBEWARDEN_MAX_GUEST_STACK";
-    /// The largest answer of a guest, and payload of a host call (`--max-guest-output`).
+    /// The maximum size of a guest's response and of the payload of a host call (`--max-guest-output`).
     MAX_GUEST_OUTPUT = "KUBEWARDEN_MAX_GUEST_OUTPUT";
     /// How many host calls an evaluation may make (`--max-host-calls`).
     MAX_HOST_CALLS = "KUBEWARDEN_MAX_HOST_CALLS";
@@ -151,7 +149,7 @@ variables! {
     MAX_WAITING_PER_POLICY = "KUBEWARDEN_MAX_WAITING_PER_POLICY";
     /// How long a request may take (`--request-timeout`).
     REQUEST_TIMEOUT = "KUBEWARDEN_REQUEST_TIMEOUT";
-    /// How long a server that is told to stop goes on serving (`--shutdown-delay`).
+    /// How long a server keeps serving after it was asked to stop (`--shutdown-delay`).
     SHUTDOWN_DELAY = "KUBEWARDEN_SHUTDOWN_DELAY";
     /// Where policy servers and revisions live (`--deployments-namespace`).
     DEPLOYMENTS_NAMESPACE = "POLITY_DEPLOYMENTS_NAMESPACE";
@@ -166,7 +164,7 @@ variables! {
     WEBHOOK_SERVICE_NAME = "POLITY_WEBHOOK_SERVICE_NAME";
     /// Where the controller serves its metrics (`--metrics-bind-address`).
     METRICS_BIND_ADDRESS = "POLITY_METRICS_BIND_ADDRESS";
-    /// Where the controller answers probes (`--health-probe-bind-address`).
+    /// Where the controller serves health probes (`--health-probe-bind-address`).
     HEALTH_PROBE_BIND_ADDRESS = "POLITY_HEALTH_PROBE_BIND_ADDRESS";
     /// The namespace of an installation (`--namespace`).
     INSTALL_NAMESPACE = "POLITY_INSTALL_NAMESPACE";
@@ -192,7 +190,7 @@ variables! {
     HOST_NETWORK = "POLITY_HOST_NETWORK";
     /// How many earlier generations of a policy are kept (`--revision-history-limit`).
     REVISION_HISTORY_LIMIT = "POLITY_REVISION_HISTORY_LIMIT";
-    /// How long an earlier generation is answered for after a switch (`--revision-drain-seconds`).
+    /// How long an earlier generation still serves requests after a switch (`--revision-drain-seconds`).
     REVISION_DRAIN_SECONDS = "POLITY_REVISION_DRAIN_SECONDS";
     /// How the ids of new policies are spelled: classic or dotted (`--unique-names`).
     UNIQUE_NAMES = "POLITY_UNIQUE_NAMES";
@@ -200,7 +198,7 @@ variables! {
     DEFAULTS_CONFIGMAP_NAME = "POLITY_DEFAULTS_CONFIGMAP_NAME";
     /// The Deployment of the controller (`--controller-deployment-name`).
     CONTROLLER_DEPLOYMENT_NAME = "POLITY_CONTROLLER_DEPLOYMENT_NAME";
-    /// The storage class of caches that no policy server asks for (`--cache-storage-class`).
+    /// The storage class of caches whose policy server does not set one (`--cache-storage-class`).
     CACHE_STORAGE_CLASS = "POLITY_CACHE_STORAGE_CLASS";
     /// How much is logged: a level, or filter directives (`--log-level`).
     LOG_LEVEL = "KUBEWARDEN_LOG_LEVEL";
@@ -226,7 +224,7 @@ pub fn no_color() -> bool {
     read(NO_COLOR).is_some()
 }
 
-/// What this host calls itself, as far as it is told.
+/// The name of this host, from its environment.
 pub fn host_name() -> String {
     read(HOSTNAME).map_or_else(
         || "unknown".to_owned(),

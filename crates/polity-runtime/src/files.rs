@@ -37,7 +37,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     create_private_dir(folder)?;
-    // A temporary file is made with mode 0600.
+    // A temporary file is created with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     file.write_all(content).map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
@@ -45,7 +45,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Makes a folder only its owner may enter; one that exists stays as it is.
+/// Creates a folder that only its owner may enter. An existing folder is not changed.
 pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
     use std::os::unix::fs::DirBuilderExt as _;
     if path.is_dir() {

@@ -1,16 +1,16 @@
 //! Leader election over a Lease object, with client-go's rules.
 //!
 //! [`Elector`] is a pure state machine: the outcome of each request goes in, the next request comes out, and at any
-//! moment it tells whether this candidate leads. [`Election`] is the thin shell around it.
+//! moment it shows whether this candidate leads. [`Election`] is the thin shell around it.
 //!
 //! At most one candidate leads:
 //!
 //! - A leader counts its term from the moment it *sent* its last confirmed write, and only for the renew deadline.
-//! - Other candidates wait a whole lease duration, which is longer, from the moment they *saw* the record change, which
-//!   is later.
+//! - Other candidates wait a whole lease duration, which is longer, from the moment they *saw* the record change,
+//!   which is later.
 //! - Wall clocks do not matter, only that clocks run equally fast.
-//! - Every write names the resource version that was read, so that of two candidates that take over at once one is
-//!   refused.
+//! - Every write names the resource version that was read, so that of two candidates that take over concurrently one
+//!   is refused.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub use shell::Election;
 pub struct LeaseTiming {
     /// How long others wait, without seeing a change, before they take over.
     pub lease_duration: Duration,
-    /// How long a leader leads after it asked for its last confirmed renewal.
+    /// How long a leader leads after it sent its last confirmed renewal.
     pub renew_deadline: Duration,
     /// How long to wait between tries.
     pub retry_period: Duration,
@@ -48,7 +48,7 @@ impl Default for LeaseTiming {
     }
 }
 
-/// Followers wait up to this much longer, in retry periods, so that they do not all ask at once.
+/// Followers wait up to this much longer, in retry periods, so that they do not all send requests at the same time.
 const JITTER_FACTOR: f64 = 1.2;
 
 /// Why an election with this timing would not be safe.
@@ -63,10 +63,10 @@ pub enum BadTiming {
     /// A Lease counts whole seconds.
     #[error("the lease duration must be a whole number of seconds")]
     NotWholeSeconds,
-    /// It would ask without a pause.
+    /// Requests would be sent without a pause.
     #[error("the retry period must not be zero")]
     NoRetryPeriod,
-    /// An empty holder means that nobody holds the lease.
+    /// An empty holder means that the lease is free.
     #[error("the identity must not be empty")]
     NoIdentity,
 }
@@ -108,12 +108,10 @@ pub struct LeaseRecord {
     pub transitions: u32,
 }
 
-/// A record as it is stored at the API server.
+/// A record as stored in the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// The record.
     pub record: LeaseRecord,
-    /// Its version.
     pub resource_version: String,
 }
 
@@ -124,20 +122,18 @@ pub fn unique_identity(name: &str) -> Result<String, GetRandomFailed> {
     Ok(format!("{name}_{suffix:032x}"))
 }
 
-/// What to do next.
+/// The next action of the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing before this moment.
+    /// Do nothing before this moment.
     Wait(Moment),
-    /// Read the Lease.
     Read,
     /// Create the Lease with this record.
     Create(LeaseRecord),
     /// Replace the record of the Lease, if it still has this version.
     Update {
-        /// The new record.
         record: LeaseRecord,
-        /// The version it replaces.
+        /// The version that it replaces.
         resource_version: String,
     },
     /// Nothing more: the lease was released, or was not ours to release.
@@ -147,11 +143,9 @@ pub enum Action {
 /// The outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The Lease was read.
     Found(Observed),
-    /// There is no Lease.
     Missing,
-    /// The Lease was written, and now stands so.
+    /// The Lease was written. This is the result.
     Written(Observed),
     /// The write was refused: another candidate was faster.
     Refused,
@@ -159,15 +153,13 @@ pub enum Outcome {
     Failed,
 }
 
-/// Whether this candidate leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leadership {
     /// It leads until this moment at least; renewals extend it.
     Leading {
-        /// The end of the term as it stands.
+        /// The current end of the term.
         until: Moment,
     },
-    /// It does not lead.
     Following {
         /// The identity of the leader, if one is known.
         leader: Option<String>,

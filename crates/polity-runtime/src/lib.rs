@@ -1,9 +1,9 @@
-//! The shell kit every process stands on: client, argument groups, admin port, logs, metrics,
-//! telemetry, TLS reload, clock, leases, guarded writes, shutdown.
+//! The kit that every process uses: client, argument groups, admin port, logs, metrics, telemetry, TLS reload, clock,
+//! leases, shutdown.
 //!
-//! Everything that is process-wide lives here and nowhere else: the environment ([`mod@env`]), the
-//! clock ([`clock`]), the parent process ([`parent`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
-//! ([`tls::install_provider`]). The rest of the project takes handles and values.
+//! Everything process-wide is only used here: the environment ([`mod@env`]), the clock ([`clock`]), the parent process
+//! ([`parent`]), signals ([`shutdown`]), the log subscriber ([`logs`]), the crypto provider
+//! ([`tls::install_provider`]). All other crates take handles and values.
 
 pub mod admin;
 pub mod args;
@@ -25,7 +25,6 @@ pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
-pub mod write;
 
 pub use clock::{Clock, Moment};
 pub use shutdown::{Shutdown, Tasks};

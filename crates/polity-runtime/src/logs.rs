@@ -69,7 +69,7 @@ pub enum LogFormat {
     Otlp,
 }
 
-/// What our own lines are not to be lost among.
+/// Dependencies with many log lines, which would hide our own.
 const LOUD_DEPENDENCIES: [&str; 9] = [
     "cranelift_codegen",
     "h2",
@@ -109,7 +109,7 @@ impl FromStr for LogFilter {
     type Err = BadLogFilter;
 
     fn from_str(text: &str) -> Result<Self, BadLogFilter> {
-        // An unknown level alone reads as the name of a target, which is never what was meant.
+        // An unknown level alone parses as the name of a target, which is never intended.
         let is_bare = !text.contains(['=', ',']);
         if text.is_empty() || is_bare && text.parse::<LevelFilter>().is_err() {
             return Err(BadLogFilter {
@@ -137,7 +137,7 @@ impl LogFilter {
         directives
     }
 
-    /// The filter of a command, whose errors are printed: at the usual levels client libraries log nothing.
+    /// The filter of a command. It prints its errors itself, so at the default levels client libraries log nothing.
     fn of_command(&self) -> Self {
         let mut directives = self.directives();
         if let Ok(LevelFilter::INFO | LevelFilter::WARN | LevelFilter::ERROR) = self.0.parse() {
@@ -152,21 +152,18 @@ impl LogFilter {
 /// Writes lines to a log file.
 type FileLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Why there are no logs.
+/// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Somebody else has set up logging in this process.
+    /// Another part of the process has set up logging.
     #[error("logging is already set up")]
     AlreadyInitialised(#[source] tracing_subscriber::util::TryInitError),
-    /// Traces cannot be pushed.
     #[error("--log-fmt otlp")]
     Traces(#[from] TelemetryError),
-    /// There is no file to log to.
+    /// The log file cannot be opened.
     #[error("opening the log {}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// What the operating system said.
         source: std::io::Error,
     },
 }
@@ -217,7 +214,7 @@ impl LogArgs {
             LogFormat::Otlp => Some(telemetry::traces(service)?),
             LogFormat::Text | LogFormat::Json => None,
         };
-        // Without one: as many open files as there may be, and there are still words for what follows from that.
+        // Too many open files can prevent the writer. Lines are then written directly.
         let lines = Lines::to(std::io::stderr()).ok();
         let subscriber = match &lines {
             Some(lines) => self.subscriber(provider.as_ref(), colours, lines.clone()),
@@ -232,8 +229,8 @@ impl LogArgs {
         })
     }
 
-    /// Sets up logging for a process in the foreground of a terminal, once: warnings go to stderr, everything goes to a
-    /// file of bounded size.
+    /// Sets up logging for a process in the foreground of a terminal, once: warnings go to stderr, and all lines go to
+    /// a file of limited size.
     pub fn init_with_file(&self, path: &Path) -> Result<Logging, LogError> {
         let colours = std::io::stderr().is_terminal() && !env::no_color() && !self.log_no_color;
         let on_terminal = tracing_subscriber::fmt::layer()
@@ -243,8 +240,8 @@ impl LogArgs {
         initialised(self.file_subscriber(path, Some(on_terminal))?)
     }
 
-    /// Sets up logging for a process in the background, once: everything goes to a file of bounded size, and nothing to
-    /// stderr.
+    /// Sets up logging for a process in the background, once: all lines go to a file of limited size, and nothing goes
+    /// to stderr.
     pub fn init_in_file(&self, path: &Path) -> Result<Logging, LogError> {
         initialised(self.file_subscriber(path, None::<Identity>)?)
     }
@@ -282,7 +279,7 @@ impl LogArgs {
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
         let directives = self.log_level.directives();
-        // What says nothing about spans needs no filter that keeps an account of them.
+        // Directives without spans do not need a filter that tracks spans.
         match directives.parse::<Targets>() {
             Ok(targets) if !directives.contains('[') => {
                 self.filtered(targets, traces, colours, writer)
@@ -343,7 +340,7 @@ mod tests {
     use super::captured::Captured;
     use super::*;
 
-    /// What is written for what is said.
+    /// The output of the log calls in `say`.
     fn written_of(level: &str, log_fmt: LogFormat, colours: bool, say: impl FnOnce()) -> String {
         let captured = Captured::default();
         let writer = captured.clone();
@@ -357,7 +354,7 @@ mod tests {
         captured.text()
     }
 
-    /// What is written for one debug and one info line.
+    /// The output of one debug and one info line.
     fn written(level: &str, log_fmt: LogFormat, colours: bool) -> String {
         written_of(level, log_fmt, colours, || {
             tracing::debug!("skipped");
@@ -458,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_within_a_span_can_be_picked() {
+    fn lines_within_a_span_can_be_selected() {
         for level in ["warn,[wave]=debug", "off,[wave]=debug"] {
             let text = written_of(level, LogFormat::Json, false, || {
                 tracing::debug!("outside");

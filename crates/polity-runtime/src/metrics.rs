@@ -1,7 +1,7 @@
-//! Metrics: OpenTelemetry instruments, read by Prometheus as text and, where asked for, pushed by OTLP.
+//! Metrics: OpenTelemetry instruments that Prometheus reads as text and that, if configured, are pushed with OTLP.
 //!
-//! Each component takes a meter of its own and makes its instruments from it. Instruments are called what
-//! dashboards call them (`…_total`, `…_seconds`), so that both ways show the same names.
+//! Each component creates its instruments from its own meter. Instruments have the names that dashboards use
+//! (`…_total`, `…_seconds`), so that both ways show the same names.
 
 use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry_sdk::metrics::{MeterProviderBuilder, SdkMeterProvider};
@@ -18,10 +18,8 @@ pub enum MetricsError {
     /// The reader could not be registered.
     #[error("setting up metrics")]
     Setup(#[source] opentelemetry_sdk::error::OTelSdkError),
-    /// They cannot be pushed.
     #[error(transparent)]
     Push(#[from] TelemetryError),
-    /// The text could not be made.
     #[error("rendering metrics")]
     Render(#[source] prometheus::Error),
 }
@@ -34,7 +32,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// An empty set, to be read by whoever asks.
+    /// An empty set without push.
     pub fn new() -> Result<Self, MetricsError> {
         Self::build(|provider| provider)
     }
@@ -66,7 +64,7 @@ impl Metrics {
         Ok(Self { registry, provider })
     }
 
-    /// Pushes what was not pushed yet, and no more after it. Blocks while the collector takes it.
+    /// Pushes the remaining metrics and stops pushing. Blocks while the collector receives them.
     pub fn finish(&self) {
         if let Err(error) = self.provider.shutdown() {
             tracing::warn!(%error, "the last metrics were not delivered");

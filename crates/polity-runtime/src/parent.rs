@@ -1,4 +1,4 @@
-//! The parent of this process, told apart from earlier and later ones.
+//! Identifies the parent of this process, even if its process id is reused.
 
 use std::fs;
 use std::os::unix::process::parent_id;

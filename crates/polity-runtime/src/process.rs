@@ -32,7 +32,7 @@ pub struct ProcessSettings {
 /// Why a service process failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// There is no client for the cluster.
+    /// The client for the cluster cannot be created.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// Metrics could not be set up.
@@ -49,14 +49,13 @@ pub enum ProcessError {
     Task(#[from] TaskEnd),
 }
 
-/// What a service starts with.
+/// The handles that a service starts with.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// The time.
     pub clock: Clock,
     /// The metrics that the admin port serves.
     pub metrics: Metrics,
-    /// What the admin port answers to readiness probes.
+    /// The readiness that the admin port reports.
     pub readiness: Readiness,
     /// The owner of the tasks of the service. The process ends when one of them ends.
     pub tasks: Tasks,
@@ -126,7 +125,8 @@ where
     tasks_ended.trigger();
     futures::future::join_all(admin).await;
     if settings.pushes_metrics {
-        // It blocks while the collector takes them. A panic there is logged by the runtime and ends nothing else.
+        // It blocks while the collector receives the metrics. The runtime logs a panic there, which affects nothing
+        // else.
         let _ = tokio::task::spawn_blocking(move || metrics.finish()).await;
     }
     started.map_err(|error| ProcessError::Start(error.into()))?;

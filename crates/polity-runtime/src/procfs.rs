@@ -7,7 +7,7 @@ use std::fs;
 /// The unit of times in `/proc`, on every architecture.
 pub const TICKS_PER_SECOND: u64 = 100;
 
-/// What `/proc/PID/stat` says about a process.
+/// The content of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// The state: `R` for running, `Z` for a process that has ended and that its parent has not collected.
@@ -21,7 +21,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads it; `None` if there is no such process. `process` is an id or `self`.
+    /// Reads it. Returns `None` if the process does not exist. `process` is an id or `self`.
     pub fn read(process: impl Display) -> Option<Self> {
         Self::parse(&read(process, "stat")?)
     }

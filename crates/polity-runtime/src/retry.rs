@@ -48,7 +48,7 @@ impl<R: FnMut() -> f64> Iterator for Backoff<R> {
 
 /// A random number from 0 to 1, for shells that need jitter.
 pub fn random() -> f64 {
-    // Should the system have no randomness, every caller can live without jitter.
+    // Without system randomness there is no jitter, which every caller can tolerate.
     let bytes = crate::random::bytes().unwrap_or_default();
     f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
 }

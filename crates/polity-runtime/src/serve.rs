@@ -1,10 +1,8 @@
-//! The HTTP server: TCP with or without TLS, HTTP/1.1 and HTTP/2, bounded in every direction,
-//! and drained before it ends.
+//! The HTTP server: TCP with or without TLS, HTTP/1.1 and HTTP/2, with limits, and drained before it stops.
 //!
-//! The handler is any tower service, such as an axum `Router`. It finds the [`Peer`] in the
-//! request's extensions. What a client can take from us has a limit: connections, header bytes,
-//! streams, and the time it may take to shake hands, to ask, and to read our answer. How slowly a
-//! request body may come is the handler's business, which knows how large it may be.
+//! The handler is any tower service, such as an axum `Router`. It finds the [`Peer`] in the request's extensions.
+//! Everything that a client can use has a limit: connections, header bytes, streams, and the time for the handshake,
+//! the request headers and reading the response. The handler limits the time and the size of a request body.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,10 +29,9 @@ mod stall;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Who is at the other end of a request's connection; in the request's extensions.
+/// The client of a request's connection. Handlers find it in the request's extensions.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Its address.
     pub address: SocketAddr,
     /// Whether the connection is encrypted.
     pub is_tls: bool,
@@ -42,7 +39,7 @@ pub struct Peer {
     pub certificates: Arc<[CertificateDer<'static>]>,
 }
 
-/// What clients can take from a server.
+/// The limits for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at once; more wait in the kernel's queue.
@@ -55,10 +52,10 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// Time from the handshake to the first whole request head.
     pub first_request_timeout: Duration,
-    /// On HTTP/1.1, time from an answer to the next whole request head.
+    /// On HTTP/1.1, the time from a response to the next complete request head.
     pub idle_timeout: Duration,
-    /// How long a client may leave an answer unread before it is cut off. HTTP/2 clients are
-    /// also asked for a sign of life this often.
+    /// How long a client may leave a response unread before its connection is closed. HTTP/2 clients are also pinged
+    /// at this interval.
     pub write_timeout: Duration,
     /// How long running requests may take to end after the shutdown.
     pub drain_timeout: Duration,
@@ -83,21 +80,19 @@ impl Default for Limits {
 #[derive(Debug, thiserror::Error)]
 #[error("listening on {address}")]
 pub struct BindError {
-    /// The address.
     pub address: SocketAddr,
-    /// What went wrong.
     #[source]
     pub error: io::Error,
 }
 
-/// How a server ended.
+/// How a server stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// Connections that were still busy at the drain deadline and were cut off.
     pub n_cut_off: usize,
 }
 
-/// A server that listens but does not answer yet.
+/// A server that listens but does not accept connections yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -136,7 +131,7 @@ impl Server {
         bound
     }
 
-    /// Encrypts.
+    /// Enables TLS.
     #[must_use]
     pub fn with_tls(self, tls: ServerTls) -> Self {
         Self {
@@ -151,12 +146,12 @@ impl Server {
         Self { limits, ..self }
     }
 
-    /// The address, with the port the system chose if port 0 was asked for.
+    /// The address, with the port that the system chose if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until the shutdown, then lets running requests end.
+    /// Serves until the shutdown, then waits for running requests.
     pub async fn run<S, B>(self, service: S, shutdown: Shutdown) -> Drained
     where
         S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,

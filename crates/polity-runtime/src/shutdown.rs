@@ -1,8 +1,7 @@
-//! Stopping: one token tree for the process, and owners that notice when a task ends.
+//! Shutdown: one token tree for the process, and owners that notice when a task ends.
 //!
-//! A [`Shutdown`] says "stop" to everything below it. [`Tasks`] owns what was spawned: a task
-//! that ends before it was told to, or panics, is logged and stops the rest, so that no process
-//! goes on with a part of it dead.
+//! A [`Shutdown`] stops everything below it. [`Tasks`] owns spawned tasks: a task that ends before the shutdown, or
+//! panics, is logged and stops the rest, so that no process continues with a part of it missing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,21 +16,21 @@ use tracing::{debug, error, info};
 
 use crate::clock::Clock;
 
-/// A handle that tells when to stop. Clones are the same handle; children stop with their
-/// parent, not the other way round.
+/// A handle that signals the shutdown. Clones are the same handle. Children stop with their parent, but not the other
+/// way round.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     token: CancellationToken,
 }
 
 impl Shutdown {
-    /// A shutdown that happens when somebody triggers it.
+    /// A shutdown that is triggered by [`Self::trigger`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A shutdown that SIGINT and SIGTERM trigger. A second signal ends the process at once:
-    /// whoever presses Ctrl-C twice does not want to wait for the drain.
+    /// A shutdown that SIGINT and SIGTERM trigger. A second signal exits the process immediately: a user who presses
+    /// Ctrl-C twice does not want to wait for the drain.
     ///
     /// Must be called within a tokio runtime.
     pub fn on_signals() -> io::Result<Self> {
@@ -57,7 +56,7 @@ impl Shutdown {
         }
     }
 
-    /// Says stop.
+    /// Starts the shutdown.
     pub fn trigger(&self) {
         self.token.cancel();
     }
@@ -67,26 +66,25 @@ impl Shutdown {
         self.token.is_cancelled()
     }
 
-    /// Waits for the time to stop. The future owns what it needs.
+    /// Waits for the shutdown. The future owns its data.
     pub fn triggered(&self) -> WaitForCancellationFutureOwned {
         self.token.clone().cancelled_owned()
     }
 
-    /// Runs a future until it is done or it is time to stop, whichever comes first.
+    /// Runs a future until it completes or the shutdown begins.
     pub async fn run_until<F: Future>(&self, future: F) -> Option<F::Output> {
         self.token.run_until_cancelled(future).await
     }
 }
 
-/// SIGHUPs that come from now on: daemons read their files again. Without this the signal ends the
-/// process.
+/// Receives SIGHUP from now on, which makes daemons reload their files. Without this the signal kills the process.
 ///
 /// Must be called within a tokio runtime.
 pub fn hangups() -> io::Result<Hangups> {
     signal(SignalKind::hangup()).map(Hangups)
 }
 
-/// SIGHUPs, one after the other; those that come close together count once.
+/// SIGHUP signals. Signals in quick succession count once.
 #[derive(Debug)]
 pub struct Hangups(tokio::signal::unix::Signal);
 
@@ -115,38 +113,23 @@ fn exit_now(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// How a task came to its end.
+/// Why a task ended.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskEnd {
-    /// It returned although nobody had said stop.
-    #[error("task {task} ended by itself")]
-    Early {
-        /// The task.
-        task: &'static str,
-    },
-    /// It returned an error.
+    /// The task returned before the shutdown.
+    #[error("task {task} ended unexpectedly")]
+    Early { task: &'static str },
     #[error("task {task} failed")]
     Failed {
-        /// The task.
         task: &'static str,
-        /// Its error.
         #[source]
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It panicked.
     #[error("task {task} panicked: {message}")]
-    Panicked {
-        /// The task.
-        task: &'static str,
-        /// What the panic said.
-        message: String,
-    },
+    Panicked { task: &'static str, message: String },
     /// It had not stopped when patience ran out, and was aborted.
     #[error("task {task} did not stop in time")]
-    Stuck {
-        /// The task.
-        task: &'static str,
-    },
+    Stuck { task: &'static str },
 }
 
 /// The owner of spawned tasks. Clones are the same owner.
@@ -157,7 +140,7 @@ pub struct Tasks {
     book: Arc<Mutex<Book>>,
 }
 
-/// What is running, and what went wrong.
+/// The running tasks and their errors.
 #[derive(Debug, Default)]
 struct Book {
     next_id: u64,
@@ -166,7 +149,7 @@ struct Book {
 }
 
 impl Tasks {
-    /// An owner whose tasks stop with `shutdown`, and which triggers it when one ends too soon.
+    /// An owner whose tasks stop with `shutdown`. It triggers the shutdown when a task ends early.
     pub fn new(shutdown: Shutdown) -> Self {
         Self {
             shutdown,
@@ -247,8 +230,8 @@ impl Tasks {
         });
     }
 
-    /// Waits for all tasks after the shutdown; those still running `patience` after it are
-    /// aborted. Answers what went wrong, in the order it did.
+    /// Waits for all tasks after the shutdown. Tasks that still run after `patience` are aborted. Returns the errors
+    /// in order.
     pub async fn finish(self, clock: &Clock, patience: Duration) -> Vec<TaskEnd> {
         self.shutdown.triggered().await;
         self.tracker.close();
@@ -337,7 +320,7 @@ mod tests {
             }
         };
         for (what, expected) in [
-            ("ends", "task watch ended by itself"),
+            ("ends", "task watch ended unexpectedly"),
             ("fails", "task watch failed"),
             ("panics", "task watch panicked: oh panics"),
         ] {

@@ -1,8 +1,7 @@
-//! Telemetry that is pushed: metrics and traces go to a collector by OTLP.
+//! Pushes metrics and traces to a collector with OTLP.
 //!
-//! Where the collector is and how it is reached is told by the variables that all OpenTelemetry programs know
-//! (`OTEL_EXPORTER_OTLP_ENDPOINT`, its relatives for one signal, headers, time-outs, certificates). A collector that
-//! is away costs what is not delivered, never a request.
+//! The standard OpenTelemetry variables configure the collector (`OTEL_EXPORTER_OTLP_ENDPOINT`, its variants for one
+//! signal, headers, time-outs, certificates). An unavailable collector loses telemetry, but never affects a request.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,34 +14,31 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 
 use crate::{env, tls};
 
-/// Nothing can be pushed.
+/// Why telemetry cannot be pushed.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// A file that a variable names cannot be read.
     #[error("reading {} of {variable}", path.display())]
     File {
-        /// The variable.
         variable: String,
-        /// What it names.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
     /// A certificate without its key, or a key without its certificate.
     #[error("{variable} is set, but {missing} is not: a client certificate needs both")]
     HalfIdentity {
-        /// The one that is there.
+        /// The variable that is set.
         variable: String,
-        /// The other one.
+        /// The variable that is missing.
         missing: String,
     },
-    /// What the variables say cannot be followed.
+    /// The exporter rejected the configuration.
     #[error("setting up the export by OTLP")]
     Exporter(#[from] ExporterBuildError),
 }
 
-/// What is pushed; each can have variables of its own.
+/// A kind of telemetry. Each can have separate variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Signal {
     Metrics,
@@ -79,7 +75,7 @@ impl Signal {
         }
     }
 
-    /// How an encrypted connection is made, if the variables say anything about it.
+    /// The TLS configuration, if any variable sets it.
     fn tls(self, read: &Read<'_>) -> Result<Option<ClientTlsConfig>, TelemetryError> {
         let authority = self.file("CERTIFICATE", read)?;
         let certificate = self.file("CLIENT_CERTIFICATE", read)?;
@@ -125,7 +121,7 @@ fn from_environment(name: &str) -> Option<PathBuf> {
     env::read(name).map(PathBuf::from)
 }
 
-/// What tells our telemetry from that of others; the usual variables can say more.
+/// The attributes that identify our telemetry. The standard variables can add more.
 pub(crate) fn resource(service: &'static str) -> Resource {
     Resource::builder().with_service_name(service).build()
 }
@@ -157,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// What `tls` makes of variables that name files of a folder.
+    /// The result of `tls` for variables that name files in a folder.
     fn tls_of(variables: &[(&str, &str)]) -> Result<bool, String> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("there.pem"), "a certificate").unwrap();
@@ -181,7 +177,7 @@ mod tests {
                 &[("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "there.pem")],
                 true,
             ),
-            // Of another signal.
+            // A variable of another signal.
             (
                 &[("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "there.pem")],
                 false,
@@ -207,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_variables_are_named() {
         let missing = tls_of(&[("OTEL_EXPORTER_OTLP_CERTIFICATE", "missing.pem")]).unwrap_err();
         assert!(
             missing.contains("missing.pem of OTEL_EXPORTER_OTLP_CERTIFICATE"),

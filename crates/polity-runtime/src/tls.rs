@@ -1,8 +1,8 @@
-//! TLS for our servers: configurations made from PEM, swapped whole under load.
+//! TLS for our servers: configurations from PEM that are replaced as a whole while the server runs.
 //!
-//! [`ServerTls`] holds the current configuration; each new connection takes the one that is
-//! there when it arrives, and running connections keep theirs. So certificate, key and client
-//! authorities always change together. [`watch`] keeps it in step with files.
+//! [`ServerTls`] holds the current configuration. Each new connection uses the one that is current when it arrives,
+//! and existing connections keep theirs. So certificate, key and client authorities always change together. [`watch`]
+//! reloads it when the files change.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,22 +21,20 @@ mod watch;
 pub use crate::changes::ReloadTiming;
 pub use watch::watch;
 
-/// Makes aws-lc-rs the crypto provider of this process; harmless when done twice. Libraries
-/// that build their own TLS (the Kubernetes client) look for it.
+/// Makes aws-lc-rs the crypto provider of this process. May be called more than once. Libraries that build their own
+/// TLS configuration (the Kubernetes client) use it.
 pub fn install_provider() {
-    // The error only says that a provider is there already.
+    // The only error is that a provider is already installed.
     let _ = aws_lc_rs::default_provider().install_default();
 }
 
-/// Why a TLS configuration could not be made.
+/// Why a TLS configuration could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file could not be read.
     #[error("reading {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// What went wrong.
         #[source]
         error: std::io::Error,
     },
@@ -58,36 +56,34 @@ pub enum TlsError {
     /// A client authority cannot be used.
     #[error("using a client authority")]
     Authority(#[source] rustls::Error),
-    /// There is no client authority although client certificates are looked at.
+    /// There is no client authority although client certificates are verified.
     #[error("there is no certificate among the client authorities")]
     NoAuthority(#[source] rustls::server::VerifierBuilderError),
     /// The TLS library refused the set of protocol versions.
-    #[error("making a TLS configuration")]
+    #[error("creating the TLS configuration")]
     Config(#[source] rustls::Error),
 }
 
-/// What is asked of a client.
+/// Whether clients must present a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClientAuthMode {
-    /// Nothing.
+    /// No certificate.
     #[default]
     None,
-    /// A certificate is welcome; a bad one is refused, none is not.
+    /// A certificate is optional, but an invalid one is refused.
     Optional,
     /// A good certificate is demanded.
     Required,
 }
 
-/// What a TLS configuration is made of, as PEM. `Debug` does not show the key.
+/// The PEM inputs of a TLS configuration. `Debug` does not show the key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TlsMaterial {
     /// The certificate chain, leaf first.
     pub certificate: Vec<u8>,
-    /// The leaf's private key.
     pub key: Vec<u8>,
     /// The authorities of client certificates, any number in one text.
     pub client_authorities: Vec<u8>,
-    /// What is asked of a client.
     pub client_auth: ClientAuthMode,
 }
 
@@ -138,8 +134,8 @@ impl TlsMaterial {
                 let mut config = builder
                     .with_client_cert_verifier(verifier)
                     .with_cert_resolver(resolver);
-                // A resumed session would carry a client certificate past its expiry: the
-                // library looks at it in full handshakes only.
+                // A resumed session would keep a client certificate after its expiry, because the library verifies it
+                // in full handshakes only.
                 config.session_storage = Arc::new(NoServerSessionStorage {});
                 config.send_tls13_tickets = 0;
                 config
@@ -176,7 +172,7 @@ impl TlsMaterial {
     }
 }
 
-/// The files a TLS configuration is made of.
+/// The files of a TLS configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate chain in PEM, leaf first.
@@ -185,7 +181,6 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The authorities of client certificates in PEM.
     pub client_authorities: Vec<PathBuf>,
-    /// What is asked of a client.
     pub client_auth: ClientAuthMode,
 }
 

@@ -181,6 +181,7 @@ impl Reader {
             family: Family::of_kind(group, kind).unwrap_or(Family::Attachment),
             what,
             why: describe(&error).message,
+            kind: Some((group.to_owned(), kind.to_owned())),
         });
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use polity_core::governance::{Policy, names};
+use polity_core::governance::names;
 use polity_core::placement::PlacementKey;
 use polity_core::{ClusterName, ObjectKey};
 use polity_govern::hub::{Hub, HubObject};
+use polity_govern::objects::Policy;
 use polity_govern::place::{self, Decisions};
 
 use crate::fleet::{FleetManifests, unusable};

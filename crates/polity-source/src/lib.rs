@@ -6,9 +6,12 @@
 pub mod attachment;
 pub mod cluster;
 pub mod cluster_expressions;
+pub mod configuration_policies;
+pub mod findings;
 pub mod fleet;
 pub mod governance;
 mod keys;
+pub mod lint;
 pub mod lower;
 pub mod manifests;
 pub mod reports;

@@ -7,11 +7,11 @@ use polity_api::policy::{v1, v1beta1};
 use polity_api::{cluster, decode};
 use polity_core::FieldError;
 use polity_core::cluster::{AddOnScores, ClusterSet, ClusterSetBinding, ManagedCluster};
-use polity_core::governance::{Binding, PlacementKind, PlacementRef, Policy, PolicySet, names};
+use polity_core::governance::names;
 use polity_core::placement::{Placement, PlacementDecision};
 use polity_govern::hub::{HubObject, Lower};
+use polity_govern::objects::{Binding, Policy, PolicySet};
 use polity_govern::place::Decisions;
-use polity_rollout::DecisionGroups;
 use polity_rollout::placement::ClusterExpressions;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub fn lower(object: &Value) -> Result<HubObject, LowerError> {
         }
         (names::APPS_GROUP, "PlacementRule") => {
             let wire: PlacementRule = decode(&namespaced)?;
-            HubObject::PlacementRule(rule_decisions(&wire))
+            HubObject::PlacementRule(Decisions::from(&wire))
         }
         (CLUSTER_GROUP, "Placement") => {
             let wire: cluster::v1beta1::Placement = decode(&namespaced)?;
@@ -99,19 +99,6 @@ fn with_namespace(object: &Value) -> Value {
         metadata.insert("namespace".to_owned(), json!("default"));
     }
     object
-}
-
-fn rule_decisions(rule: &PlacementRule) -> Decisions {
-    let decided = rule.status.iter().flat_map(|status| &status.decisions);
-    Decisions {
-        namespace: rule.metadata.namespace.clone().unwrap_or_default(),
-        placement: PlacementRef {
-            name: rule.metadata.name.clone().unwrap_or_default(),
-            kind: PlacementKind::PlacementRule,
-        },
-        groups: DecisionGroups::single(decided.map(|decision| decision.cluster_name.as_str())),
-        settled: true,
-    }
 }
 
 /// Lowers objects and evaluates expressions over the clusters among them, for simulations.

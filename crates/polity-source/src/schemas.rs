@@ -119,7 +119,7 @@ impl Known {
     }
 }
 
-/// Drops nulls, empty lists and empty maps: a Go type does not tell them from nothing. An empty object with fields
+/// Drops nulls, empty lists and empty maps: a Go type does not distinguish them from absent fields. An empty object with fields
 /// of its own, such as `emptyDir: {}`, means something and stays.
 fn drop_empty(schema: &Schema, value: &mut Value) {
     match value {

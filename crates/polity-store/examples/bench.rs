@@ -1,9 +1,7 @@
-//! How fast the store is on this machine: `cargo run --release -p polity-store --example bench
-//! [DIRECTORY]`.
+//! Measures the store on this machine: `cargo run --release -p polity-store --example bench [DIRECTORY]`.
 //!
-//! Each line is a name, a number and a unit, separated by tabs. The directory should be on the disk
-//! that matters; the default is the one for temporary files. What is written there is removed at
-//! the end.
+//! Each line is a name, a number and a unit, separated by tabs. The directory should be on the disk to measure; the
+//! default is the directory for temporary files. The benchmark removes its files at the end.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
@@ -63,7 +61,7 @@ fn write(name: &str) -> Write {
     }
 }
 
-/// Many clusters live in one process, so an empty store should cost next to nothing.
+/// A process may contain many clusters, so an empty store should need almost no memory.
 async fn measure_empty_stores(scratch: &Path) {
     const N_STORES: usize = 21;
     let before = resident_kilobytes();
@@ -121,7 +119,7 @@ async fn measure_writes(place: &str, options: &Options, n_writers: usize) {
     store.close().await;
 }
 
-/// One writer's events go to many watchers.
+/// The events of one writer are sent to many watchers.
 async fn measure_fan_out(directory: &Path, n_watchers: usize) {
     const N_WRITES: u64 = 2000;
     let store: Store<()> = Store::open(&Options::directory(directory)).expect("a new store");
@@ -165,7 +163,7 @@ async fn measure_fan_out(directory: &Path, n_watchers: usize) {
     store.close().await;
 }
 
-/// What an old snapshot and a restart cost.
+/// Measures access to an old snapshot, and a restart.
 async fn measure_history(directory: &Path) {
     const N_OBJECTS: u64 = 20_000;
     let options = Options::directory(directory);
@@ -211,7 +209,7 @@ async fn measure_history(directory: &Path) {
     store.close().await;
 }
 
-/// The memory of this process; nothing where the system does not tell.
+/// The memory of this process, or 0 if the system does not report it.
 fn resident_kilobytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

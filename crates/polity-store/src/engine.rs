@@ -1,5 +1,4 @@
-//! Where versions are kept: in a file, or nowhere. Behind it stands the storage engine, which
-//! nothing else knows.
+//! Stores versions in a file, or in memory only. This module hides the storage engine from the rest of the crate.
 
 mod disk;
 
@@ -9,14 +8,14 @@ pub(crate) use disk::Disk;
 
 use crate::{CommitError, Location, OpenError, Revision};
 
-/// What one transaction changes.
+/// The changes of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     /// The number of this transaction: one more than that of the last.
     pub(crate) serial: u64,
     /// The revision of the store after it.
     pub(crate) newest: Revision,
-    /// The oldest revision that may be asked for.
+    /// The oldest revision that callers may request.
     pub(crate) floor: Revision,
     /// New versions, encoded.
     pub(crate) put: Vec<(Revision, Vec<u8>)>,
@@ -26,7 +25,7 @@ pub(crate) struct Transaction {
     pub(crate) dropped: Vec<(Arc<str>, Revision)>,
 }
 
-/// What is known of a store before its versions are read: the last transaction, summed up.
+/// The state after the last transaction. It is read before the versions.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) serial: u64,
@@ -55,7 +54,7 @@ pub(crate) enum Failure {
     },
 }
 
-/// Where versions are kept.
+/// The storage of versions.
 pub(crate) enum Engine {
     Memory,
     Disk(Disk),
@@ -69,7 +68,7 @@ impl Engine {
         }
     }
 
-    /// What stands before the versions.
+    /// Reads the header.
     pub(crate) fn header(&self) -> Result<Header, OpenError> {
         let (newest, floor) = (Revision::FIRST, Revision::FIRST);
         match self {

@@ -1,4 +1,4 @@
-//! What can go wrong, one enum for each operation.
+//! The errors of the store, one enum for each operation.
 
 use std::{
     fmt, io,
@@ -13,67 +13,51 @@ use crate::{Key, Object, Revision};
 pub enum OpenError {
     /// Another process, or another store of this process, has the directory open.
     #[error("the data directory {} is in use by another process", directory.display())]
-    InUse {
-        /// The directory.
-        directory: PathBuf,
-    },
+    InUse { directory: PathBuf },
     /// The directory or a file in it cannot be written.
     #[error("the data directory {} is not writable", directory.display())]
     ReadOnly {
-        /// The directory.
         directory: PathBuf,
-        /// What the operating system said.
         source: io::Error,
     },
-    /// There is no space to open the store in.
+    /// The disk has no space to open the store.
     #[error("no space left for the data directory {}", directory.display())]
     Full {
-        /// The directory.
         directory: PathBuf,
-        /// What the operating system said.
         source: io::Error,
     },
     /// The store was written by another version of this program.
     #[error("{} has store format {found}, this program reads format {expected}", file.display())]
     Format {
-        /// The file.
         file: PathBuf,
-        /// The version found.
         found: u64,
-        /// The version this program reads and writes.
+        /// The version that this program reads and writes.
         expected: u64,
     },
     /// The store's file does not begin as a store does: it is some other file, or its beginning was
     /// overwritten.
     #[error("{} is not a store, or its first bytes were overwritten", file.display())]
-    Foreign {
-        /// The file.
-        file: PathBuf,
-    },
+    Foreign { file: PathBuf },
     /// The file is a store and is damaged, for example cut short or overwritten.
     #[error("the store {} is damaged{}: {reason}", file.display(), Near(*position))]
     Damaged {
-        /// The file.
         file: PathBuf,
-        /// Where the damage was found, in bytes from the start of the file: the last position that was
-        /// read, so the damage is there or in what refers to it.
+        /// The offset of the last read, in bytes from the start of the file. The damage is there, or in the data that
+        /// points there.
         position: Option<u64>,
-        /// What is wrong with it.
         reason: String,
     },
     /// Anything else the operating system refused.
     #[error("could not open the store in {}", directory.display())]
     Io {
-        /// The directory.
         directory: PathBuf,
-        /// What the operating system said.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// The file whose content is not that of an intact store, if that is the reason. It can only be
-    /// replaced, by a backup or by an empty store.
+    /// The file that is not an intact store, if that is the reason. It can only be replaced, by a backup or by an
+    /// empty store.
     pub fn damaged_file(&self) -> Option<&Path> {
         match self {
             Self::Foreign { file } | Self::Damaged { file, .. } => Some(file),
@@ -98,77 +82,54 @@ impl fmt::Display for Near {
     }
 }
 
-/// Why a write was not done.
+/// Why a write failed.
 ///
-/// After a failure of the disk (full, read-only, other) the store asks the disk whether the write
-/// got through, so an error means that it did not. Only when the disk does not answer either, a
-/// write that was refused may turn up later, once the disk works again.
+/// After a failure of the disk (full, read-only, other) the store checks on disk whether the write was stored, so an
+/// error means that it was not. Only if that check fails too, a refused write may appear later, once the disk works
+/// again.
 #[derive(thiserror::Error)]
 pub enum CommitError<I> {
-    /// The object was expected to be absent and is there.
+    /// The condition was that the object does not exist, but it exists.
     #[error("{} exists already", current.key)]
     Exists {
-        /// What is there.
+        /// The existing object.
         current: Arc<Object<I>>,
     },
     /// Another version than the expected one is the newest, or the object is gone.
     #[error("{key} was changed in the meantime")]
     Changed {
-        /// The object's name.
         key: Key,
-        /// What is there now, if anything.
+        /// The newest version, if the object exists.
         current: Option<Arc<Object<I>>>,
     },
     /// There is nothing to delete.
     #[error("{key} does not exist")]
-    Missing {
-        /// The object's name.
-        key: Key,
-    },
+    Missing { key: Key },
     /// The object is larger than the store takes.
     #[error("an object of {size} bytes is more than the {limit} bytes the store takes")]
-    ValueTooLarge {
-        /// The size asked for.
-        size: usize,
-        /// The largest size taken.
-        limit: usize,
-    },
+    ValueTooLarge { size: usize, limit: usize },
     /// A part of the key is longer than the store takes.
     #[error("a key part of {size} bytes is more than the {limit} bytes the store takes")]
-    KeyTooLong {
-        /// The length asked for.
-        size: usize,
-        /// The greatest length taken.
-        limit: usize,
-    },
-    /// There is no space left. Reads go on, and writes work again when there is space.
+    KeyTooLong { size: usize, limit: usize },
+    /// There is no space left. Reads keep working, and writes work again when there is space.
     #[error("no space left in the data directory {}", directory.display())]
-    Full {
-        /// The directory.
-        directory: PathBuf,
-    },
+    Full { directory: PathBuf },
     /// The directory has become read-only.
     #[error("the data directory {} is not writable", directory.display())]
-    ReadOnly {
-        /// The directory.
-        directory: PathBuf,
-    },
+    ReadOnly { directory: PathBuf },
     /// The file turned out to be damaged while it was written to. Reads go on.
     #[error("the store {} is damaged{}: {reason}", file.display(), Near(*position))]
     Damaged {
-        /// The file.
         file: PathBuf,
         /// Where the damage was found, in bytes from the start of the file.
         position: Option<u64>,
-        /// What is wrong with it.
         reason: String,
     },
     /// The disk failed in another way.
     #[error("could not write to the data directory {}: {reason}", directory.display())]
     Io {
-        /// The directory.
         directory: PathBuf,
-        /// What the storage engine said.
+        /// The error of the storage engine.
         reason: String,
     },
     /// The store was closed. A write that was on its way may or may not have been kept.
@@ -178,7 +139,7 @@ pub enum CommitError<I> {
 
 impl<I> fmt::Debug for CommitError<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // By hand, since a derived one would ask `Debug` of every index.
+        // Not derived, because a derived implementation would require `Debug` of every index.
         write!(f, "CommitError({self})")
     }
 }
@@ -188,10 +149,7 @@ impl<I> fmt::Debug for CommitError<I> {
 pub enum HealthError {
     /// The last transaction failed, for example because the disk is full. Reads go on, and the store tries again.
     #[error("the last write failed: {reason}")]
-    Failing {
-        /// Why it failed.
-        reason: String,
-    },
+    Failing { reason: String },
     /// The store was closed, or its writer has stopped.
     #[error("the store is closed")]
     Closed,
@@ -203,15 +161,12 @@ pub enum HistoryError {
     /// The revision is older than the history that is kept.
     #[error("the oldest revision kept is {oldest}")]
     Compacted {
-        /// The oldest revision that can still be asked for.
+        /// The oldest revision that is still available.
         oldest: Revision,
     },
     /// The store has not reached the revision yet.
     #[error("the newest revision is {newest}")]
-    Future {
-        /// The newest revision.
-        newest: Revision,
-    },
+    Future { newest: Revision },
 }
 
 /// Why a watch has ended.
@@ -220,7 +175,7 @@ pub enum WatchEnd {
     /// The watcher was so slow that events it has not seen have left the history.
     #[error("the watch fell behind the history that is kept")]
     Lagged,
-    /// The store was closed; every event before that was handed out.
+    /// The store was closed. The watch has returned every earlier event.
     #[error("the store is closed")]
     Closed,
 }

@@ -1,8 +1,8 @@
-//! The recent past of each bucket, in the same kind of persistent maps as the objects.
+//! The recent history of each bucket, in the same kind of persistent maps as the objects.
 //!
-//! There is one history that all watchers read from; an event in it is made once and shared. A
-//! watcher is only a position in it, so a slow one costs nothing and delays no other reader: when events
-//! it has not seen are dropped, it finds that out the next time it looks.
+//! All watchers read from one history, and each event is created once and shared. A watcher is only a position in it,
+//! so a slow one costs nothing and delays no other reader. When events that it has not seen are dropped, it detects
+//! that at its next read.
 
 use std::{fmt, ops::Bound, sync::Arc};
 
@@ -17,7 +17,7 @@ pub struct Event<I> {
     /// The version that was written; of a deletion, the last state with the deletion's own
     /// revision.
     pub object: Arc<Object<I>>,
-    /// The version that was there before, if there was one.
+    /// The previous version, if there was one.
     pub previous: Option<Arc<Object<I>>>,
     /// Whether the object was removed.
     pub deleted: bool,
@@ -38,8 +38,7 @@ impl<I> fmt::Debug for Event<I> {
 /// The events of all buckets.
 pub(crate) struct History<I> {
     buckets: RedBlackTreeMapSync<Arc<str>, Past<I>>,
-    /// What an explicit compaction asked for: nothing before this is shown, even where it is still
-    /// known.
+    /// The oldest revision after an explicit compaction. Earlier events are hidden even if they are still in memory.
     floor: Revision,
 }
 
@@ -64,19 +63,19 @@ impl<I> History<I> {
         self.floor
     }
 
-    /// The newest event of a bucket that is no longer there.
+    /// The newest event that was dropped from a bucket.
     pub(crate) fn dropped(&self, bucket: &str) -> Revision {
         self.buckets
             .get(bucket)
             .map_or(Revision(0), |past| past.dropped)
     }
 
-    /// The oldest revision of a bucket that can be asked for.
+    /// The oldest available revision of a bucket.
     pub(crate) fn oldest_of(&self, bucket: &str) -> Revision {
         self.dropped(bucket).max(self.floor)
     }
 
-    /// The oldest revision of the whole store that can be asked for.
+    /// The oldest available revision of the whole store.
     pub(crate) fn oldest(&self) -> Revision {
         self.buckets
             .values()
@@ -114,7 +113,6 @@ impl<I> History<I> {
             .map(|(_, event)| event)
     }
 
-    /// Adds the newest event.
     pub(crate) fn push(&mut self, event: Arc<Event<I>>) {
         let past = self.past_mut(&event.object.key.bucket);
         past.n_bytes += event.object.bytes.len();
@@ -126,13 +124,13 @@ impl<I> History<I> {
         self.past_mut(bucket).dropped = dropped;
     }
 
-    /// Forgets everything up to and including a revision, whatever the limits.
+    /// Drops everything up to and including a revision, regardless of the limits.
     pub(crate) fn forget(&mut self, up_to: Revision) -> Vec<Arc<Event<I>>> {
         self.floor = self.floor.max(up_to);
         self.drop_where(usize::MAX, |_, event| event.revision <= up_to)
     }
 
-    /// Drops what is beyond the limits, the oldest first, at most `most` events.
+    /// Drops events beyond the limits, the oldest first, at most `most` events.
     pub(crate) fn enforce(
         &mut self,
         limits: &HistoryLimits,

@@ -1,19 +1,16 @@
 //! A revisioned, durable object store with snapshots and watch history.
 //!
-//! Every committed write gets the next [`Revision`] of one counter that belongs to the whole store
-//! and never goes back, not even over a crash. All live objects are in memory, in persistent maps:
-//! a reader takes a [`Snapshot`] in constant time, without a lock, and keeps it as long as it
-//! likes. A write is on disk (fsync) before [`Store::commit`] resolves; writes that wait at the
-//! same time share one transaction.
+//! - Every committed write gets the next [`Revision`]. The whole store has one counter, which never goes back, not
+//!   even after a crash.
+//! - All live objects are in memory, in persistent maps. A reader takes a [`Snapshot`] in constant time without a
+//!   lock, and may keep it.
+//! - A write is on disk (fsync) before [`Store::commit`] resolves. Concurrent writes share one transaction.
+//! - The recent history is kept as events. [`Store::watch`] returns each of them once and in order. [`Store::at`] uses
+//!   them to show an earlier revision exactly.
+//! - The store does not depend on Kubernetes: an object is bytes under a [`Key`]. Values that a caller needs from each
+//!   version without parsing it again (labels, owners) are derived once, by its [`Index`].
 //!
-//! The recent past is kept as events: [`Store::watch`] hands them out in order, none missing and
-//! none twice, and [`Store::at`] takes them back to show an earlier revision exactly.
-//!
-//! The store knows nothing about Kubernetes: an object is bytes under a [`Key`]. What a caller
-//! wants to know about each stored version without parsing it again (labels, owners) is derived
-//! once, by its [`Index`].
-//!
-//! **Invariant:** nothing outside `engine` knows which storage engine keeps the bytes.
+//! **Invariant:** only the module `engine` depends on the storage engine.
 
 mod engine;
 mod error;

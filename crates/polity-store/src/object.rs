@@ -1,4 +1,4 @@
-//! What is stored and how a write is asked for: keys, revisions, objects, changes.
+//! The data model: keys, revisions, objects and changes.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 /// A point in the history of the whole store. Every committed write gets the next one.
 ///
-/// A new store stands at 1, so that 0 stays free for callers to whom it means "any".
+/// A new store starts at 1, so that callers can use 0 for "any".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
@@ -40,7 +40,7 @@ impl FromStr for Revision {
     type Err = ParseRevisionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // `u64::from_str` would take a leading plus sign.
+        // `u64::from_str` would accept a leading plus sign.
         if !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(ParseRevisionError);
         }
@@ -53,7 +53,7 @@ impl FromStr for Revision {
 pub struct Key {
     /// The collection the object belongs to. Watches and history limits are per bucket.
     pub bucket: Arc<str>,
-    /// The namespace, empty for what belongs to no namespace.
+    /// The namespace. Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     /// The name within the namespace.
     pub name: Arc<str>,
@@ -80,10 +80,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a caller wants derived once from each stored version, for example its labels.
+/// A value that is derived once from each stored version, for example its labels.
 ///
-/// It runs on the writer's thread for a write and on the opening thread for what is on disk, so it
-/// must be quick, and it must not panic: a panic stops the writer, and with it the store.
+/// The writer thread derives it for a write, and the opening thread for stored versions. It must be fast, and it must
+/// not panic: a panic stops the writer, and with it the store.
 pub trait Index: Send + Sync + 'static {
     /// Derives the index of a version from its key and its bytes.
     fn index(key: &Key, bytes: &[u8]) -> Self;
@@ -95,7 +95,6 @@ impl Index for () {
 
 /// One stored version of an object.
 pub struct Object<I> {
-    /// Its name.
     pub key: Key,
     /// Its content, with its own revision inside if the caller's [`Payload`] left a place for it.
     pub bytes: Bytes,
@@ -103,7 +102,7 @@ pub struct Object<I> {
     pub revision: Revision,
     /// The write that created the object of which this is a version.
     pub created: Revision,
-    /// What the caller's [`Index`] derived from it.
+    /// The value that the caller's [`Index`] derived from it.
     pub index: I,
 }
 
@@ -122,9 +121,9 @@ impl<I> fmt::Debug for Object<I> {
 /// revision the store assigns in decimal, `after`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Payload {
-    /// What stands before the revision.
+    /// The bytes before the revision.
     pub before: Vec<u8>,
-    /// What stands after the revision.
+    /// The bytes after the revision.
     pub after: Vec<u8>,
 }
 
@@ -159,18 +158,18 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// What must be true of a key for a write to it to be done.
+/// The condition that a key must fulfil for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// There is no object.
+    /// The object must not exist.
     Absent,
     /// There is an object and this is its newest version.
     Exactly(Revision),
-    /// Whatever is there; a deletion still needs an object to delete.
+    /// Any state. A deletion still requires an object.
     Anything,
 }
 
-/// What a write does.
+/// The kind of a write.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Create the object or replace its content.
@@ -184,9 +183,7 @@ pub enum Change {
 pub struct Write {
     /// The object it is about.
     pub key: Key,
-    /// The condition.
     pub expect: Expect,
-    /// The change.
     pub change: Change,
 }
 

@@ -12,7 +12,7 @@ use std::{
 pub enum Location {
     /// In memory only: gone when the store is closed.
     Memory,
-    /// In this directory, which is created if it is not there.
+    /// In this directory, which is created if it does not exist.
     Directory(PathBuf),
 }
 
@@ -26,7 +26,7 @@ pub struct HistoryLimits {
     pub per_bucket: usize,
     /// How many bytes of object versions are kept in each bucket's history.
     pub bytes_per_bucket: usize,
-    /// How many events stay in each bucket whatever the other limits say.
+    /// How many events stay in each bucket regardless of the other limits.
     pub at_least: usize,
 }
 
@@ -41,7 +41,7 @@ impl Default for HistoryLimits {
     }
 }
 
-/// How large what is stored may be.
+/// The size limits of stored objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeLimits {
     /// The bytes of one object.
@@ -59,12 +59,12 @@ impl Default for SizeLimits {
     }
 }
 
-/// Tells the time, for the age of events.
+/// The source of time, for the age of events.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
 impl Clock {
-    /// A clock that asks this function.
+    /// A clock that calls this function.
     pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
@@ -97,18 +97,14 @@ impl fmt::Debug for Clock {
 /// How a store is opened.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where it is kept.
     pub location: Location,
     /// How much of the past is kept.
     pub history: HistoryLimits,
-    /// How large what is stored may be.
     pub sizes: SizeLimits,
-    /// What tells the time.
     pub clock: Clock,
 }
 
 impl Options {
-    /// A store in memory.
     pub fn memory() -> Self {
         Self::at(Location::Memory)
     }

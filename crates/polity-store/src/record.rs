@@ -2,7 +2,7 @@
 
 use crate::{Key, Revision};
 
-/// A version as it stands in the engine, under its revision.
+/// A version as the engine stores it, under its revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub(crate) deleted: bool,
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(
+        fn encoded_records_can_be_decoded(
             deleted: bool, at_millis: u64, created: u64,
             previous in proptest::option::of(1..u64::MAX),
             key in [".{0,8}", ".{0,8}", ".{0,8}"], bytes: Vec<u8>,

@@ -30,7 +30,6 @@ impl<I> Snapshot<I> {
         Self { revision, objects }
     }
 
-    /// The revision this shows.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -132,7 +131,7 @@ impl<I> Objects<I> {
         key
     }
 
-    /// Puts a version under its key and returns the one that was there.
+    /// Stores a version under its key and returns the previous one.
     pub(crate) fn put(&mut self, object: Arc<Object<I>>) -> Option<Arc<Object<I>>> {
         let key = &object.key;
         if !self.buckets.contains_key(&*key.bucket) {
@@ -158,7 +157,7 @@ impl<I> Objects<I> {
         previous
     }
 
-    /// Removes what is under a key and returns it. Nothing empty stays behind.
+    /// Removes the object under a key and returns it. Maps that become empty are removed too.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Object<I>>> {
         let previous = Arc::clone(self.get(key)?);
         let bucket = self.buckets.get_mut(&*key.bucket)?;

@@ -1,8 +1,7 @@
-//! Everything a store knows at one revision, as one value, and the rules by which a write leads to
-//! the next.
+//! The state of a store at one revision, as one value, and the rules by which a write leads to the next state.
 //!
-//! Nothing here touches a disk, a clock or a thread: the writer computes the next state, makes it
-//! durable and then swaps it in.
+//! Nothing here uses a disk, a clock or a thread: the writer computes the next state, makes it durable and then
+//! publishes it.
 
 use std::sync::Arc;
 
@@ -92,7 +91,7 @@ impl<I> State<I> {
 }
 
 impl<I: Index> State<I> {
-    /// Does a write, or says why not and stays as it is.
+    /// Applies a write. On an error the state is unchanged.
     pub(crate) fn apply(
         &mut self,
         write: Write,
@@ -142,7 +141,7 @@ impl<I: Index> State<I> {
         Ok(self.record(object, deleted, now_millis, true))
     }
 
-    /// Takes in a version from the engine. They come in the order of their revisions.
+    /// Adds a version from the engine. Versions arrive in the order of their revisions.
     pub(crate) fn restore(
         &mut self,
         revision: Revision,

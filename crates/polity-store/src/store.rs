@@ -45,7 +45,7 @@ impl<I: Index> Store<I> {
         Self::start(Engine::open(&options.location)?, options)
     }
 
-    /// Reads what is in an engine and begins to write to it.
+    /// Loads the content of an engine and starts the writer.
     pub(crate) fn start(engine: Engine, options: &Options) -> Result<Self, OpenError> {
         let header = engine.header()?;
         let mut state = State::empty(header.newest, header.floor);
@@ -87,10 +87,10 @@ impl<I: Index> Store<I> {
         })
     }
 
-    /// Does a write and returns the version it made; of a deletion, the last state. It is on disk
-    /// when this resolves, and every snapshot taken from then on shows it.
+    /// Commits a write and returns the version that it created, or for a deletion the last state. When this resolves,
+    /// the write is on disk and every new snapshot contains it.
     ///
-    /// A write whose future is dropped may still be done.
+    /// A write whose future is dropped may still be committed.
     pub async fn commit(&self, write: Write) -> Result<Arc<Object<I>>, CommitError<I>> {
         let permit = Arc::clone(&self.permits)
             .acquire_owned()
@@ -133,11 +133,11 @@ impl<I: Index> Store<I> {
         self.shared.state().snapshot_at(revision)
     }
 
-    /// The objects of one bucket as they were at a revision; what the snapshot says of other
-    /// buckets means nothing.
+    /// The objects of one bucket as they were at a revision. The content of other buckets in the snapshot is
+    /// undefined.
     ///
-    /// This is [`Store::at`] for who needs only one bucket: the writes to others cost nothing, and
-    /// a busy bucket does not shorten the past of a quiet one.
+    /// This is [`Store::at`] for callers that need only one bucket: writes to other buckets cost nothing, and a busy
+    /// bucket does not shorten the history of a quiet one.
     pub fn at_bucket(&self, bucket: &str, revision: Revision) -> Result<Snapshot<I>, HistoryError> {
         self.shared.state().snapshot_of(bucket, revision)
     }
@@ -146,7 +146,7 @@ impl<I: Index> Store<I> {
     /// the store has not reached is fine: the watch waits until it is passed.
     pub fn watch(&self, bucket: &str, after: Revision) -> Result<Watch<I>, HistoryError> {
         self.shared.state().history.check(bucket, after)?;
-        // What is dropped from here on, the watch notices itself.
+        // The watch detects by itself when events are dropped from now on.
         Ok(Watch::new(Arc::clone(&self.shared), bucket.into(), after))
     }
 
@@ -164,8 +164,8 @@ impl<I: Index> Store<I> {
         self.shared.state().history.oldest()
     }
 
-    /// Forgets the past before a revision, which becomes the oldest one that can be asked for. The
-    /// limits of the history are kept without this.
+    /// Drops the history before a revision, which becomes the oldest available one. The limits of the history apply
+    /// without this call.
     pub async fn compact(&self, oldest: Revision) -> Result<(), CommitError<I>> {
         let (answer, outcome) = oneshot::channel();
         self.jobs
@@ -177,8 +177,8 @@ impl<I: Index> Store<I> {
         outcome.await.unwrap_or(Err(CommitError::Closed))
     }
 
-    /// Does the writes that wait, ends all watches, and gives back the directory. Later writes are
-    /// refused; reads still work.
+    /// Commits the waiting writes, ends all watches, and releases the directory. Later writes are refused. Reads still
+    /// work.
     pub async fn close(self) {
         // An error means that the writer has stopped already.
         let _ = self.jobs.send(Job::Close);

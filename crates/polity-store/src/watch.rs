@@ -13,7 +13,7 @@ use crate::{Event, Revision, WatchEnd, engine::Failure, state::State};
 /// How many events a watch takes from the history at a time.
 const PAGE: usize = 256;
 
-/// What the writer shares with all readers.
+/// The state that the writer shares with all readers.
 pub(crate) struct Shared<I> {
     state: ArcSwap<State<I>>,
     progress: watch::Sender<Progress>,
@@ -69,7 +69,7 @@ impl<I> Shared<I> {
         }
     }
 
-    /// Says that no state will follow.
+    /// Signals that no further state will follow.
     pub(crate) fn close(&self) {
         self.bells().take();
         self.progress.send_modify(|progress| progress.closed = true);
@@ -97,7 +97,7 @@ impl<I> Shared<I> {
     }
 
     fn bells(&self) -> MutexGuard<'_, Option<HashMap<Arc<str>, watch::Sender<()>>>> {
-        // A map of channels is whole whatever panicked while it was locked.
+        // The map stays consistent even if a thread panicked while it held the lock.
         self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,7 +107,7 @@ pub struct Watch<I> {
     shared: Arc<Shared<I>>,
     bucket: Arc<str>,
     bell: watch::Receiver<()>,
-    /// Every event up to here was handed out or is in `page`.
+    /// Every event up to here was returned or is in `page`.
     position: Revision,
     page: VecDeque<Arc<Event<I>>>,
 }
@@ -136,7 +136,7 @@ impl<I> Watch<I> {
         }
     }
 
-    /// The next event if it is there already.
+    /// The next event if it is available.
     pub fn try_next(&mut self) -> Result<Option<Arc<Event<I>>>, WatchEnd> {
         if self.page.is_empty() {
             self.turn_page()?;
@@ -144,24 +144,22 @@ impl<I> Watch<I> {
         Ok(self.page.pop_front())
     }
 
-    /// At least one event, waiting for it if need be, and with it those that are there already, up
-    /// to some hundreds.
+    /// Waits for at least one event, and returns it together with those that are available, up to some hundreds.
     pub async fn next_page(&mut self) -> Result<Vec<Arc<Event<I>>>, WatchEnd> {
         let mut page = vec![self.next().await?];
         page.extend(self.page.drain(..));
         Ok(page)
     }
 
-    /// The revision up to which this watch has handed out every event, which is what a bookmark
-    /// says. It is the store's own when there is nothing left to hand out.
+    /// The revision up to which this watch has returned every event, for bookmarks. If no events are left, it is the
+    /// revision of the store.
     pub fn seen(&mut self) -> Revision {
-        // A watch that fell behind learns so from its next event; until then it has seen what it
-        // has seen.
+        // A watch that fell behind gets an error instead of its next event. Until then its position is valid.
         if self.page.is_empty() {
             let _ = self.turn_page();
         }
         match self.page.front() {
-            // The events of other buckets in between are no concern of this watch.
+            // Events of other buckets in between do not matter to this watch.
             Some(event) => Revision(event.revision.0 - 1),
             None => self.position,
         }
@@ -169,7 +167,7 @@ impl<I> Watch<I> {
 
     /// Takes the next events from the history.
     fn turn_page(&mut self) -> Result<(), WatchEnd> {
-        // Before the state is looked at: what is published after this rings again.
+        // Before the state is read: a state that is published after this notifies again.
         self.bell.mark_unchanged();
         let state = self.shared.state();
         if self.position < state.history.dropped(&self.bucket) {
@@ -184,7 +182,7 @@ impl<I> Watch<I> {
         );
         self.position = match self.page.back() {
             Some(event) => event.revision,
-            // Not further than asked for: a watch may begin in the future.
+            // Not beyond the requested revision: a watch may begin in the future.
             None => self.position.max(state.revision),
         };
         Ok(())

@@ -1,5 +1,5 @@
-//! The one thread that writes: it takes the waiting writes, checks them in order, makes them durable in one
-//! transaction, and only then publishes them.
+//! The only thread that writes: it takes the waiting writes, checks them in order, makes them durable in one
+//! transaction, and then publishes them.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use crate::{
     watch::Shared,
 };
 
-/// A transaction holds at most this many writes, so that the first of them does not wait for ever.
+/// The maximum number of writes in a transaction, so that the first one does not wait too long.
 const MOST_WRITES: usize = 256;
 /// And at most about this many bytes of them.
 const MOST_BYTES: usize = 16 << 20;
@@ -42,7 +42,7 @@ pub(crate) struct Compaction<I> {
     pub(crate) answer: oneshot::Sender<Result<(), CommitError<I>>>,
 }
 
-/// What the writer is asked to do.
+/// A request to the writer.
 pub(crate) enum Job<I> {
     Commit {
         write: Write,
@@ -62,11 +62,11 @@ pub(crate) struct Writer<I: Index> {
     pub(crate) clock: Clock,
     /// The number of the last transaction.
     pub(crate) serial: u64,
-    /// A transaction that failed in a way that does not tell whether it is on disk.
+    /// A failed transaction that may or may not be on disk.
     pub(crate) in_doubt: Option<Staged<I>>,
 }
 
-/// A state that is to be made durable, and then seen.
+/// A state that is to be made durable and then published.
 pub(crate) struct Staged<I> {
     serial: u64,
     state: State<I>,
@@ -94,7 +94,7 @@ impl<I: Index> Writer<I> {
             if closing {
                 return;
             }
-            // There may be more to drop; a write that comes meanwhile goes first.
+            // There may be more to drop. A new write takes precedence.
             wait = if n_dropped >= MOST_DROPPED {
                 Duration::ZERO
             } else {
@@ -103,9 +103,8 @@ impl<I: Index> Writer<I> {
         }
     }
 
-    /// Takes what waits already. It does not wait for more: a pause of some microseconds for the
-    /// writers of the last transaction to come back was tried and gained nothing that could be
-    /// measured.
+    /// Takes the waiting writes. It does not wait for more: a delay of some microseconds, for the writers of the last
+    /// transaction to write again, had no measurable benefit.
     fn gather(&self, first: Job<I>) -> Batch<I> {
         let mut batch = Batch::new();
         let mut n_bytes = batch.add(first);
@@ -116,7 +115,7 @@ impl<I: Index> Writer<I> {
         batch
     }
 
-    /// Does what is in a batch, and returns how many events left the history.
+    /// Processes a batch, and returns how many events left the history.
     fn work(&mut self, batch: Batch<I>) -> usize {
         let Batch {
             writes,
@@ -139,7 +138,7 @@ impl<I: Index> Writer<I> {
         let now = self.clock.now_millis();
         let mut events = Vec::with_capacity(writes.len());
         let mut answers = Vec::with_capacity(writes.len());
-        // The permits are given back when the writes are answered, which is what bounds the queue.
+        // The permits are released with the responses, which bounds the queue.
         let mut permits = Vec::with_capacity(writes.len());
         for (write, answer, permit) in writes {
             let outcome = state.apply(write, now, &self.sizes);
@@ -155,7 +154,7 @@ impl<I: Index> Writer<I> {
         if (is_change || is_probe)
             && let Err(failure) = self.commit(state, events, &gone)
         {
-            // Also those that were refused: what they were judged against did not come to be.
+            // This includes refused writes, because the state that they were checked against was not committed.
             refuse(
                 answers.into_iter().map(|(answer, _)| answer),
                 compact,
@@ -190,7 +189,7 @@ impl<I: Index> Writer<I> {
             self.shared.set_failure(None);
             return Ok(());
         };
-        // The failure may have come after the transaction had reached the disk, so ask the disk.
+        // The transaction may have reached the disk before the failure, so check the disk.
         let serial = staged.serial;
         self.in_doubt = Some(staged);
         match self.settle() {
@@ -214,8 +213,7 @@ impl<I: Index> Writer<I> {
         }
     }
 
-    /// After a failure: opens the engine again, and takes over the transaction in doubt if it is
-    /// there.
+    /// After a failure: opens the engine again, and adopts the transaction in doubt if it is on disk.
     fn settle(&mut self) -> Result<(), Failure> {
         if let Some(serial) = self.engine.recover()? {
             match self.in_doubt.take() {
@@ -242,7 +240,7 @@ impl<I: Index> Drop for Writer<I> {
         if std::thread::panicking() {
             error!("store writer panicked");
         }
-        // First the directory is given back, then it is said that it was.
+        // Release the directory before the callers are notified.
         self.engine = Engine::Memory;
         self.shared.close();
     }
@@ -298,7 +296,7 @@ impl<I> Batch<I> {
         0
     }
 
-    /// A compaction comes after the writes that were before it, so it is the last of its batch.
+    /// A compaction follows all earlier writes, so it is the last job of its batch.
     fn is_complete(&self) -> bool {
         self.closing || self.compact.is_some() || self.writes.len() >= MOST_WRITES
     }

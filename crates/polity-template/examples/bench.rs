@@ -1,7 +1,7 @@
-//! Templates as policies have them, through us and through Go, in one run: how long one resolution takes.
+//! Compares the duration of template resolution with Go's text/template in one run.
 //!
-//! `cargo run --release -p polity-template --example bench` prints a table; with `--json`, a line of JSON for
-//! each template: its name, our nanoseconds, Go's, and how many times faster we are.
+//! `cargo run --release -p polity-template --example bench` prints a table. With `--json` it prints a line of JSON per
+//! template: its name, our nanoseconds, Go's nanoseconds, and the ratio.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use polity_template::{
 };
 use serde_json::{Value, json};
 
-/// Templates with what they are called: from one field to a whole list of objects.
+/// Templates with their names: from one field to a list of objects.
 const TEMPLATES: &[(&str, &str)] = &[
     ("one field", "name: '{{ .name }}'"),
     (
@@ -48,8 +48,8 @@ const TEMPLATES: &[(&str, &str)] = &[
     ),
 ];
 
-/// How long each template is measured at least.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// Minimum duration of the measurement of a template.
+const MIN_DURATION: Duration = Duration::from_millis(300);
 
 fn main() -> Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
@@ -95,20 +95,20 @@ fn data() -> Value {
     json!({"name": "shop-frontend-1", "kind": "prod", "replicas": 3, "nodes": nodes})
 }
 
-/// The time of reading and executing once, on average.
+/// Average time to parse and execute a template once.
 fn measure(text: &str, data: &Value) -> u128 {
     let rules = Rules::of(Side::Plain);
     let data: polity_template::Value = data.into();
     let once = || {
         let template = Template::parse("tmpl", text, &rules).expect("the template is one");
         template
-            .execute(data.clone(), &Nowhere, &rules, Limits::default())
+            .execute(data.clone(), &EmptyHost, &rules, Limits::default())
             .expect("the template can be executed")
     };
     once();
     let start = peers::stopwatch::start();
     let mut rounds = 0;
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < MIN_DURATION {
         for _ in 0..100 {
             std::hint::black_box(once());
         }
@@ -117,7 +117,7 @@ fn measure(text: &str, data: &Value) -> u128 {
     start.elapsed().as_nanos() / rounds
 }
 
-/// The same by the Go program.
+/// Measures the same templates with the Go program.
 fn go(data: &Value) -> Result<Vec<u128>> {
     let cases: Vec<Value> = TEMPLATES
         .iter()
@@ -125,7 +125,7 @@ fn go(data: &Value) -> Result<Vec<u128>> {
         .collect();
     let program = peers::templates::build()?;
     let flags = ["-bench", "2000"];
-    let lines = peers::templates::ask(&program, &flags, serde_json::to_vec(&cases)?)?;
+    let lines = peers::templates::run_cases(&program, &flags, serde_json::to_vec(&cases)?)?;
     lines
         .lines()
         .map(|line| {
@@ -138,10 +138,10 @@ fn go(data: &Value) -> Result<Vec<u128>> {
         .collect()
 }
 
-/// A world without anything in it.
-struct Nowhere;
+/// A template host without any objects.
+struct EmptyHost;
 
-impl Host for Nowhere {
+impl Host for EmptyHost {
     fn now(&self) -> Zoned {
         Zoned::default()
     }

@@ -1,4 +1,4 @@
-//! Arguments after their types were checked: what is asked for here is what they are.
+//! Accessors for arguments after their types were checked.
 
 use std::rc::Rc;
 
@@ -37,7 +37,7 @@ pub(crate) fn map(value: &Value) -> Option<&Rc<Map>> {
     }
 }
 
-/// The items of a list; what is none is an error that names the kind.
+/// The items of a list. For other values, the error names the kind.
 pub(crate) fn items<'v>(value: &'v Value, what: &str) -> Result<&'v [Value], Failure> {
     match value {
         Value::List(list) => Ok(&list.items),
@@ -46,6 +46,6 @@ pub(crate) fn items<'v>(value: &'v Value, what: &str) -> Result<&'v [Value], Fai
     }
 }
 
-/// What Go says when the kind of nothing is asked for.
+/// Go's message for the kind of nil.
 pub(crate) const NIL_TYPE: &str =
     "runtime error: invalid memory address or nil pointer dereference";

@@ -120,7 +120,7 @@ pub(crate) const TABLE: &[(&str, Function)] = &[
     ),
 ];
 
-/// There are no functions among values, so a call of one is always an error.
+/// Values are never functions, so a call of a value is always an error.
 pub(crate) fn call_of(arguments: &[Value], shown: Option<String>) -> Failure {
     match arguments.first() {
         None | Some(Value::Nil) => "call of nil".into(),

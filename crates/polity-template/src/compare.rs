@@ -1,4 +1,4 @@
-//! `eq`, `ne`, `lt`, `le`, `gt`, `ge`: basic values of the same kind, whatever their type.
+//! `eq`, `ne`, `lt`, `le`, `gt`, `ge`: basic values of the same kind, regardless of their type.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use crate::value::{IntType, Value};
 
 const BAD_TYPE: &str = "invalid type for comparison";
 
-/// What kind a value compares as.
+/// The kind of a value in comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Bool,
@@ -75,7 +75,7 @@ fn equal_two(a: &Value, b: &Value) -> Result<bool, Failure> {
 fn equal_others(a: &Value, b: &Value) -> Result<bool, Failure> {
     let nothing = |value: &Value| matches!(value, Value::Nil);
     if a.kind_name() != b.kind_name() && !nothing(a) && !nothing(b) {
-        // The values stand in each other's place in Go's message.
+        // Go's message has the two values in reverse order.
         let (a_type, b_type) = (a.type_name(), b.type_name());
         let (a, b) = (crate::printf::as_text(a)?, crate::print::plain(b)?);
         let message = format!("non-comparable types {a}: {a_type}, {b_type}: {b}");

@@ -1,12 +1,11 @@
-//! AES-CBC with PKCS#7 padding: how values travel from hub to managed cluster, and what sprig's
-//! `encryptAES` does.
+//! AES-CBC with PKCS#7 padding: the encryption of values from hub to managed cluster, and of sprig's `encryptAES`.
 
 use aes::Aes256;
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What stands in front of an encrypted value.
+/// The prefix of an encrypted value.
 pub const PREFIX: &str = "$ocm_encrypted:";
 
 const BLOCK: usize = 16;
@@ -99,7 +98,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The value as it is written into a replica; an empty one stays empty.
+    /// The encrypted form of a value in a replica. An empty value stays empty.
     pub fn protect(&self, value: &str) -> String {
         if value.is_empty() {
             return String::new();
@@ -159,9 +158,9 @@ mod tests {
         }
     }
 
-    /// The test vectors of section 5.9.
+    /// Test vectors of the encryption format.
     #[test]
-    fn values_are_encrypted_as_the_reference_says() {
+    fn values_are_encrypted_as_in_the_reference() {
         for (plain, encrypted) in [
             ("polity", "sopHvYwbo9snpkXHI/8g5g=="),
             (

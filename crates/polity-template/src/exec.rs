@@ -1,4 +1,4 @@
-//! Walks a tree and writes what it says, within limits.
+//! Executes a tree and writes its output, within limits.
 
 mod evaluate;
 
@@ -14,8 +14,8 @@ use crate::value::{Elements, Value};
 /// How deep parentheses, blocks and calls may lie in each other while running.
 const DEEPEST: usize = 400;
 
-/// A value as it was found: `boxed` when its declared type is an interface, so that errors name that,
-/// and a nil in it is a nil interface rather than nothing.
+/// A value with its declared type: `boxed` means an interface, so that errors name it, and a nil in it is a nil
+/// interface rather than no value.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     value: Value,
@@ -42,13 +42,13 @@ impl Found {
 /// Why a template stopped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExecuteError {
-    /// The template is wrong, or what it needs is not there.
+    /// The template is invalid, or an object that it needs does not exist.
     #[error("{0}")]
     Failed(String),
     /// It exceeded a limit.
     #[error("{0}")]
     Limit(String),
-    /// A lookup failed; the cause tells whether another try is worth it.
+    /// A lookup failed. The cause shows whether a retry may succeed.
     #[error("{message}")]
     Lookup { message: String, cause: LookupError },
 }
@@ -72,7 +72,7 @@ enum At<'t> {
     Invocation(&'t Invocation),
 }
 
-/// What is executed: all trees of a template, and where they came from.
+/// The input of an execution: all trees of a template, and their origin.
 pub(crate) struct Source<'t> {
     pub(crate) name: &'t str,
     pub(crate) text: &'t str,

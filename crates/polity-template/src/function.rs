@@ -1,4 +1,4 @@
-//! What a function of the language is: a name, the types of its arguments, and what it does.
+//! A function of the language: a name, the types of its arguments, and its implementation.
 
 use crate::run::Run;
 use crate::value::{IntType, Value};
@@ -7,7 +7,7 @@ use crate::value::{IntType, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Any,
-    /// Anything, looked at rather than taken.
+    /// Any value, by reference.
     Value,
     Bool,
     Int,
@@ -60,10 +60,10 @@ impl Type {
     }
 }
 
-/// The type of what the certificate functions give.
+/// The result type of the certificate functions.
 pub(crate) const CERTIFICATE: &str = "sprig.certificate";
 
-/// A function, or a method whose receiver is the first of the values it is called with.
+/// A function, or a method whose receiver is the first of its arguments.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) parameters: &'static [Type],
@@ -82,20 +82,20 @@ pub(crate) enum Call {
     },
     /// `call` names its argument in errors.
     OfValue,
-    /// Refused whatever its arguments, with the reason.
+    /// Refused for all arguments, with the reason.
     Refused(fn(&str) -> String),
 }
 
 pub(crate) type Outcome = Result<Value, Failure>;
 
-/// Why a function did not answer.
+/// Why a function failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The template is wrong, or what it looked for is not there.
+    /// The template is invalid, or an object that it needs does not exist.
     Message(String),
     /// The template exceeded a limit.
     Limit(String),
-    /// Looking something up failed.
+    /// A lookup failed.
     Lookup(crate::host::LookupError),
 }
 

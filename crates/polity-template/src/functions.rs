@@ -9,8 +9,7 @@ use crate::governance;
 use crate::rules::{Rules, Side};
 use crate::sprig;
 
-/// Functions by name. What policies do differently from sprig comes before it, as sprig comes before the
-/// language.
+/// Functions by name. Functions of policies take precedence over sprig, and sprig takes precedence over the language.
 type Table = HashMap<&'static str, &'static Function>;
 
 static PLAIN: LazyLock<Table> = LazyLock::new(|| {

@@ -1,16 +1,16 @@
-//! What a template may ask of the world around it. The engine has no clock, no randomness and no
-//! cluster of its own: all of them are behind [`Host`].
+//! The environment of a template. The engine has no clock, no randomness and no cluster: all of them are behind
+//! [`Host`].
 
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-/// The world as one template sees it while it is resolved.
+/// The environment of one template while it is resolved.
 pub trait Host {
     /// The time, in the zone that counts as local.
     fn now(&self) -> Zoned;
 
-    /// Fills the buffer with random bytes that nobody can guess.
+    /// Fills the buffer with cryptographically secure random bytes.
     fn random(&self, buffer: &mut [u8]);
 
     /// The object of this name; `None` when it does not exist.
@@ -41,7 +41,7 @@ pub trait Host {
     fn certificate(&self, request: &CertificateRequest<'_>) -> Result<CertificatePair, String>;
 }
 
-/// Which objects are looked for.
+/// The selection of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query<'q> {
     pub api_version: &'q str,
@@ -52,13 +52,13 @@ pub struct Query<'q> {
     pub selector: &'q str,
 }
 
-/// Why a lookup did not answer.
+/// Why a lookup failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// Worth another try when the kind is installed.
+    /// A retry may succeed when the kind is installed.
     #[error("one or more API resources are not installed on the API server")]
     MissingKind,
-    /// Worth another try later: internal, unavailable, timeout, throttled, forbidden, unauthorized.
+    /// A retry may succeed later: internal, unavailable, timeout, throttled, forbidden, unauthorized.
     #[error("{0}")]
     Retryable(String),
     /// Wrong until the template changes.
@@ -66,7 +66,7 @@ pub enum LookupError {
     Final(String),
 }
 
-/// The kinds of private key that can be made.
+/// The kinds of private keys that can be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     Rsa4096,
@@ -74,7 +74,7 @@ pub enum KeyKind {
     Ed25519,
 }
 
-/// What a certificate is to say, and who signs it.
+/// The content of a certificate, and its signer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateRequest<'r> {
     pub common_name: &'r str,

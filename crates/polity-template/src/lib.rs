@@ -1,9 +1,8 @@
-//! Go templates as policies use them: the language of text/template, the functions of sprig, lookups in
-//! clusters, and the rules by which the strings of an object are resolved.
+//! Go templates as policies use them: the language of text/template, the functions of sprig, lookups in clusters, and
+//! the rules by which the strings of an object are resolved.
 //!
-//! The engine is pure. Clusters, clock, randomness, key-making and name look-ups are behind [`Host`];
-//! every run is bounded in steps, output and depth ([`Limits`]). `docs/design/templates.md` says what is
-//! the same as in Go and what is not.
+//! The engine is pure. Clusters, clock, randomness, key generation and DNS lookups are behind [`Host`]. Every run is
+//! bounded in steps, output and depth ([`Limits`]). `docs/design/templates.md` describes the differences to Go.
 
 #![expect(
     clippy::unnecessary_wraps,

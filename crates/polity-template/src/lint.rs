@@ -1,4 +1,4 @@
-//! What is wrong, or will surprise someone, in a text with templates: found without resolving anything.
+//! Finds errors and surprising constructs in a text with templates, without resolving them.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use crate::functions;
 use crate::rules::Side;
 use crate::syntax::lex::{Kind, Lexer, Token};
 
-/// One thing to say about a line.
+/// A finding about a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lint {
     /// An identifier that stays the same.
     pub rule: &'static str,
-    /// From 1.
+    /// Starts at 1.
     pub line: usize,
-    /// What it is and why it matters.
+    /// What the problem is and why it matters.
     pub why: String,
-    /// What to do about it.
+    /// How to fix it.
     pub mend: String,
     /// It will not work, rather than surprise.
     pub is_error: bool,
 }
 
-/// The rules and what they look for.
+/// The rules and what they report.
 pub const RULES: &[(&str, &str)] = &[
     (
         "mismatched-delimiters",
@@ -61,7 +61,7 @@ pub const RULES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Everything to say about a text, by line.
+/// All findings in a text, by line.
 pub fn lint(text: &str) -> Vec<Lint> {
     let mut linter = Linter {
         text,
@@ -83,10 +83,10 @@ pub fn lint(text: &str) -> Vec<Lint> {
     linter.found
 }
 
-/// What is open on one side: hub and managed templates are resolved at different times.
+/// The open blocks of one side. Hub and managed templates are resolved at different times.
 #[derive(Default)]
 struct Scope {
-    /// The word that began each open block, and its line.
+    /// The keyword that began each open block, and its line.
     blocks: Vec<(String, usize)>,
     /// By name, the lines of the declarations that were not used so far.
     variables: BTreeMap<String, Vec<usize>>,
@@ -311,7 +311,7 @@ impl<'t> Linter<'t> {
         }
     }
 
-    /// What is seen line by line. Inside of a block text a template needs no quotes.
+    /// Checks each line. Inside of a block scalar a template needs no quotes.
     fn lines(&mut self) {
         let mut block_indent: Option<usize> = None;
         for (i, line) in self.text.lines().enumerate() {
@@ -439,9 +439,9 @@ mod tests {
         check(&text, &[("unused-variable", n)]);
     }
 
-    /// Section 13: delimiters, quotes, unused or invalid variables, white space, unquoted values.
+    /// Delimiters, quotes, unused or invalid variables, white space, unquoted values.
     #[test]
-    fn each_rule_finds_what_it_is_for() {
+    fn each_rule_reports_its_problem() {
         check("a: '{{ .x }}'", &[]);
         check("a: '{{hub .x hub}} {{ .y }}'", &[]);
         check("a: '{{hub .x }}'", &[("mismatched-delimiters", 1)]);

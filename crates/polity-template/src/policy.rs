@@ -15,7 +15,7 @@ pub struct HubResolution {
     pub policy: Json,
     /// The errors, with the index of their definition.
     pub errors: Vec<(usize, ResolveError)>,
-    /// What was noticed in any of them.
+    /// Observations in any of them.
     pub noticed: Noticed,
 }
 
@@ -59,8 +59,8 @@ pub fn has_hub_templates(policy: &Json) -> bool {
 
 /// Resolves the templates of a ConfigurationPolicy or OperatorPolicy for one managed cluster.
 ///
-/// The object templates get the given context; `object-templates-raw` has none, is resolved once, and
-/// becomes the object templates. An object that `skipObject` leaves out is not among them.
+/// The object templates get the given context. `object-templates-raw` has no context, is resolved once, and becomes
+/// the object templates. Objects that `skipObject` excludes are omitted.
 pub fn resolve_managed(
     policy: &Json,
     resolver: &Resolver<'_>,

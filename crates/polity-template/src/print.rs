@@ -128,7 +128,7 @@ pub(crate) fn sprintln(values: &[Value]) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// sprig's text of a value: a text as it is, everything else printed.
+/// sprig's text of a value: a text unchanged, everything else printed.
 pub(crate) fn strval(value: &Value) -> Result<std::rc::Rc<str>, Failure> {
     match value {
         Value::Text(text) => Ok(text.clone()),

@@ -67,7 +67,7 @@ struct State<'v> {
 }
 
 impl State<'_> {
-    /// Everything behind a percent sign; gives what follows it.
+    /// Formats everything after a percent sign. Returns the rest.
     fn directive<'f>(&mut self, format: &'f str) -> Result<&'f str, Failure> {
         let mut spec = Spec::default();
         self.good_index = true;
@@ -154,7 +154,7 @@ impl State<'_> {
         Ok(rest)
     }
 
-    /// `[n]`: the argument that comes next.
+    /// `[n]`: the index of the next argument.
     fn index<'f>(&mut self, format: &'f str, found: &mut bool) -> &'f str {
         let Some(inner) = format.strip_prefix('[') else {
             return format;
@@ -209,7 +209,7 @@ fn formatted(verb: char, spec: &Spec, value: &Value, depth: usize) -> Result<Str
     if depth > crate::value::DEEPEST {
         return Err(crate::run::too_deep());
     }
-    // For `%v` a plus asks for the names of fields and a sharp for Go source; numbers see neither.
+    // For `%v`, a plus requests field names and a sharp requests Go source. Neither affects numbers.
     if verb == 'v' && (spec.plus || spec.sharp) {
         if spec.sharp {
             return crate::syntax_of::go_syntax(value);
@@ -284,7 +284,7 @@ fn number(text: &str) -> (Option<usize>, &str) {
     let (digits, rest) = text.split_at(n_digits);
     match digits.parse::<i64>() {
         Ok(number) if number <= WIDEST => (Some(number as usize), rest),
-        // Too large a number is none, and what follows it is taken for the verb.
+        // A number that is too large is invalid, and the next character is used as the verb.
         Ok(_) | Err(_) => (None, rest),
     }
 }
@@ -346,7 +346,7 @@ fn text_verb(verb: char, spec: &Spec, text: &str) -> Option<String> {
     }
 }
 
-/// What may stand between back quotes.
+/// Whether a character may occur between back quotes.
 fn raw_char(c: char) -> bool {
     c == '\t' || (!c.is_control() && c != '\u{feff}')
 }
@@ -461,7 +461,7 @@ fn exponent(number: f64, precision: usize) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// `%.3g`: so many significant digits, without trailing zeros.
+/// `%.3g`: this many significant digits, without trailing zeros.
 fn significant(number: f64, precision: usize, keep_zeros: bool) -> String {
     if !number.is_finite() {
         return go_text::float(number);

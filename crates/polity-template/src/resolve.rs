@@ -18,7 +18,7 @@ use crate::syntax::lex::Delimiters;
 use crate::template::Template;
 use crate::value::{Map, Struct, Value};
 
-/// What a template can refer to besides lookups. Anything else that it names is an error.
+/// The variables of a template. Any other name is an error.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Context {
     #[default]
@@ -29,7 +29,7 @@ pub enum Context {
         cluster_labels: BTreeMap<String, String>,
         policy: PolicyMetadata,
     },
-    /// In a managed cluster: the object that the definition is about, as far as it is known.
+    /// In a managed cluster: the object of the definition, as far as it is known.
     Managed {
         namespace: Option<String>,
         name: Option<String>,
@@ -71,7 +71,7 @@ pub enum ResolveError {
 }
 
 impl ResolveError {
-    /// Is it worth another try without a change of the template?
+    /// Whether a retry may succeed without a change of the template.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -103,7 +103,7 @@ pub struct Resolver<'r> {
 const NAME: &str = "tmpl";
 
 impl Resolver<'_> {
-    /// Resolves the templates in all strings of an object. One without any comes back as it is.
+    /// Resolves the templates in all strings of an object. An object without templates is returned unchanged.
     pub fn resolve(&self, definition: &Json, context: &Context) -> Result<Resolved, ResolveError> {
         let json = definition.to_string();
         if !has_template(&json, self.rules.side, self.rules.decryption.is_some()) {
@@ -121,7 +121,7 @@ impl Resolver<'_> {
         self.resolve_yaml(text, text, context)
     }
 
-    /// Does the definition use what encrypts values? A template that does not parse does not.
+    /// Whether the definition uses functions that encrypt values. A template that does not parse does not.
     pub fn uses_encryption(&self, definition: &Json) -> bool {
         if !has_template(&definition.to_string(), self.rules.side, false) {
             return false;
@@ -155,7 +155,7 @@ impl Resolver<'_> {
                 cause,
             })?;
         let value = yaml::parse(&written).map_err(|message| {
-            // The message may quote what it could not read.
+            // The message may quote the text that could not be parsed.
             ResolveError::NotYaml(if run.noticed.sensitive {
                 "it is no YAML".to_owned()
             } else {
@@ -263,8 +263,8 @@ impl Patterns {
         }
     }
 
-    /// Takes the quotes off. Trim markers at the edges go with them: they would trim what separates the
-    /// value from its key and from the next one.
+    /// Removes the quotes, and trim markers at the edges: they would trim the space between the value and its key or
+    /// the next key.
     fn unquote(&self, text: &str) -> String {
         let Delimiters { left, right } = self.delimiters;
         let unquoted = self

@@ -1,4 +1,4 @@
-//! What a template may do, depending on where it is resolved.
+//! The permissions of a template, which depend on where it is resolved.
 
 use crate::encryption::Keys;
 use crate::syntax::lex::Delimiters;
@@ -29,7 +29,8 @@ impl Side {
         }
     }
 
-    /// What `indent` adds on this side: each definition is resolved on its own, outdented by so much.
+    /// The extra width of `indent` on this side: each definition is resolved separately, with so much less
+    /// indentation.
     pub(crate) fn extra_indent(self) -> i64 {
         match self {
             Self::Hub => 8,
@@ -53,13 +54,13 @@ pub struct Rules {
     pub side: Side,
     /// `None` when the rights of a service account decide instead.
     pub scope: Option<LookupScope>,
-    /// What encrypts secret values in a hub.
+    /// The keys that encrypt secret values in a hub.
     pub encryption: Option<Keys>,
-    /// What decrypts them in a managed cluster.
+    /// The keys that decrypt them in a managed cluster.
     pub decryption: Option<Keys>,
     /// Further functions that are refused.
     pub denied_functions: Vec<String>,
-    /// Refuses `lookup` of a Secret, whose content is not encrypted.
+    /// Refuses `lookup` of a Secret, because the result is not encrypted.
     pub deny_secret_lookup: bool,
 }
 

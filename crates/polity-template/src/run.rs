@@ -1,4 +1,4 @@
-//! One run of a template: what it may still spend, what it noticed, and the rules it runs under.
+//! One run of a template: its remaining budget, its observations, and its rules.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// What the reference gives for one definition.
+    /// The limits of the reference implementation for one definition.
     fn default() -> Self {
         Self {
             output: 1 << 20,
@@ -33,16 +33,16 @@ impl Default for Limits {
     }
 }
 
-/// What a run leaves besides its output.
+/// The results of a run besides its output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Noticed {
     /// Secret data was read: texts and diffs made from the result are not to be shown.
     pub sensitive: bool,
     /// Secrets read by `lookup`, as `namespace/name`: their content is not encrypted.
     pub plain_secrets: Vec<String>,
-    /// `skipObject` said that this object is not wanted.
+    /// `skipObject` excluded this object.
     pub skip_object: bool,
-    /// Something was asked that answers differently each time: clock, randomness, keys.
+    /// The template used a function with a different result each time: clock, randomness, keys.
     pub volatile: bool,
 }
 
@@ -92,7 +92,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Spends for what a function is given.
+    /// Spends steps for the arguments of a function.
     pub(crate) fn spend_on_arguments(&mut self, arguments: &[Value]) -> Result<(), Failure> {
         let cost: usize = arguments
             .iter()
@@ -101,7 +101,7 @@ impl<'r> Run<'r> {
         self.spend(cost as u64)
     }
 
-    /// Spends for what a function made, and refuses a text that is too long.
+    /// Spends steps for the result of a function, and refuses a text that is too long.
     pub(crate) fn spend_on_result(&mut self, result: &Value) -> Result<(), Failure> {
         if let Value::Text(text) = result {
             self.fits(text.len())?;
@@ -109,7 +109,7 @@ impl<'r> Run<'r> {
         self.spend(weight(result, MADE_PER_STEP) as u64)
     }
 
-    /// Refuses a text of this many bytes if it is too long; to be asked before it is made.
+    /// Refuses a text of this many bytes if it is too long. Must be called before the text is created.
     pub(crate) fn fits(&self, n_bytes: usize) -> Result<(), Failure> {
         if n_bytes > self.limits.output {
             return Err(exceeded(&bytes(self.limits.output, "of output")));
@@ -117,7 +117,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// The pattern, read once.
+    /// The compiled pattern, from a cache.
     pub(crate) fn pattern(&mut self, pattern: &Rc<str>) -> Result<Rc<Regex>, Failure> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
@@ -132,14 +132,14 @@ impl<'r> Run<'r> {
         Ok(read)
     }
 
-    /// Asks for something once: the second time the first answer is given.
+    /// Computes a value once. Later calls return the same value.
     pub(crate) fn once(
         &mut self,
         key: String,
         ask: impl FnOnce(&mut Self) -> Result<Value, Failure>,
     ) -> Result<Value, Failure> {
         if let Some(known) = self.looked_up.get(key.as_str()) {
-            // A template may change the maps it got; the next one who asks gets them untouched.
+            // A template may change the maps that it gets, so each caller gets a copy.
             return known.deep_copy(0).ok_or_else(too_deep);
         }
         let answer = ask(self)?;
@@ -157,7 +157,7 @@ impl<'r> Run<'r> {
 
     /// A random number below `bound`, which is not zero.
     pub(crate) fn random_below(&mut self, bound: u64) -> u64 {
-        // 128 bits against at most 64: the bias is below what anyone could measure.
+        // 128 bits against at most 64: the bias is too small to measure.
         let number = u128::from_le_bytes(self.random_bytes());
         (number % u128::from(bound)) as u64
     }

@@ -4,7 +4,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     pub(crate) major: u64,
@@ -71,7 +70,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A release comes after its own pre-releases.
+/// A release is greater than its pre-releases.
 fn compare_pre(a: &str, b: &str) -> Ordering {
     match (a.is_empty(), b.is_empty()) {
         (true, true) => return Ordering::Equal,
@@ -98,7 +97,7 @@ fn compare_pre(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// A version as it is written.
+/// The text of a version.
 struct Parts<'t> {
     major: &'t str,
     minor: &'t str,
@@ -233,7 +232,7 @@ fn rewrite_ranges(text: &str) -> String {
                     None => return out,
                 }
                 rest = chars.as_str();
-                // Inside a word no range can start.
+                // A range cannot start inside of a word.
                 while let Some(c) = rest.chars().next().filter(|c| !c.is_whitespace()) {
                     if matches!(c, ',' | '|') {
                         break;

@@ -1,4 +1,4 @@
-//! The functions of sprig v3, by what they are about. `env` and `expandenv` are refused.
+//! The functions of sprig v3, by topic. `env` and `expandenv` are refused.
 
 pub(crate) mod cast;
 mod certificates;
@@ -39,7 +39,7 @@ pub(crate) const TABLES: &[&[(&str, Function)]] = &[
     REFUSED,
 ];
 
-/// What would tell a template about the machine it is resolved on.
+/// Functions that would disclose the machine on which a template is resolved.
 const REFUSED: &[(&str, Function)] = &[("env", refused()), ("expandenv", refused())];
 
 const fn refused() -> Function {

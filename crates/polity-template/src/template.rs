@@ -18,12 +18,12 @@ pub struct Template {
     trees: Trees,
 }
 
-/// The text is no template.
+/// The text is not a valid template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(pub String);
 
-/// What came out of a template.
+/// The result of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
     pub text: String,

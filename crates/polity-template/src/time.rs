@@ -44,7 +44,7 @@ pub(crate) fn weekday_name(weekday: i64) -> &'static str {
     WEEKDAYS.get(index).copied().unwrap_or("%!Weekday(0)")
 }
 
-/// As a time prints.
+/// The default text of a time.
 pub(crate) fn text(time: &Zoned) -> String {
     format(time, "2006-01-02 15:04:05.999999999 -0700 MST")
 }
@@ -62,13 +62,13 @@ pub(crate) fn zero() -> Zoned {
         .unwrap_or_default()
 }
 
-/// So many seconds after 1970, in this zone.
+/// The time this many seconds after 1970, in this zone.
 pub(crate) fn from_unix(seconds: i64, zone: TimeZone) -> Zoned {
     let moment = jiff::Timestamp::from_second(seconds).unwrap_or_default();
     moment.to_zoned(zone)
 }
 
-/// The time so many nanoseconds later; the ends of time stay where they are.
+/// The time this many nanoseconds later, limited to the supported range.
 pub(crate) fn add(time: &Zoned, nanoseconds: i64) -> Zoned {
     let moved = time
         .timestamp()

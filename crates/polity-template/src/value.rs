@@ -1,8 +1,7 @@
-//! The values of a running template: what Go's reflection would see, without pointers, channels and
-//! functions.
+//! The values of a running template: what Go's reflection would see, without pointers, channels and functions.
 //!
-//! Maps are shared and change in place (`set`), as in Go; lists never change. A map cannot come to hold
-//! itself: [`Map::insert`] refuses it, so every value is a tree of finite size.
+//! Maps are shared and change in place (`set`), as in Go. Lists never change. A map cannot contain itself:
+//! [`Map::insert`] refuses it, so every value is a tree of finite size.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -42,7 +41,7 @@ pub enum IntType {
     Weekday,
 }
 
-/// What the elements of a list are declared as.
+/// The declared element type of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elements {
     Any,
@@ -51,7 +50,6 @@ pub enum Elements {
     Lists,
 }
 
-/// A list.
 #[derive(Debug)]
 pub struct List {
     pub elements: Elements,
@@ -75,7 +73,7 @@ pub struct Struct {
     pub fields: Vec<(&'static str, Value)>,
 }
 
-/// A value deeper than this is refused wherever it would have to be walked.
+/// The maximum depth of a value that has to be traversed.
 pub(crate) const DEEPEST: usize = 200;
 
 impl Value {
@@ -198,7 +196,7 @@ impl Value {
         }
     }
 
-    /// Equality of types and contents, all the way down; `None` when it is too deep to tell.
+    /// Deep equality of types and contents. Returns `None` if the values are too deep.
     pub fn deep_equal(&self, other: &Self, depth: usize) -> Option<bool> {
         if depth > DEEPEST {
             return None;
@@ -284,7 +282,7 @@ impl Value {
     /// Is this map somewhere inside?
     fn holds(&self, map: &Rc<Map>, depth: usize) -> bool {
         if depth > DEEPEST {
-            // Nothing this deep can be told; refusing it is the safe answer.
+            // A value this deep cannot be checked, so it is refused.
             return true;
         }
         match self {

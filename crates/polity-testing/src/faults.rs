@@ -149,7 +149,7 @@ impl FaultyClient {
     }
 
     /// Forgets all plans and lets everything through again.
-    pub fn mend(&self) {
+    pub fn clear_faults(&self) {
         let mut book = self.shared.book();
         book.cut_off = false;
         book.plans.clear();
@@ -433,7 +433,7 @@ mod tests {
         fixture.create("b").await.unwrap_err();
         fixture.api().get("a").await.unwrap_err();
         assert!(fixture.is_there("a").await && !fixture.is_there("b").await);
-        faulty.mend();
+        faulty.clear_faults();
         fixture.create("b").await.unwrap();
         faulty.cut_off();
         fixture.api().get("b").await.unwrap_err();

@@ -24,7 +24,7 @@ use crate::{
 /// How long an epoch is: how late after its deadline a guest may be stopped.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How many epochs a guest may see before its host is told that it still runs.
+/// The number of epochs after which the host checks a running guest.
 const SHORT_RUN: u64 = 2;
 
 /// How an engine is made.
@@ -103,7 +103,7 @@ impl Engine {
         self.0.pooled
     }
 
-    /// Tells engines apart whose compiled code the other cannot load: part of a cache's key.
+    /// Differs between engines that cannot load the compiled code of each other. Part of the key of a cache.
     pub fn compatibility(&self) -> &str {
         &self.0.compatibility
     }

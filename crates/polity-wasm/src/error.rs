@@ -57,7 +57,7 @@ pub enum LoadError {
         /// What we are compatible with.
         running: semver::Version,
     },
-    /// The module imports something that nobody provides.
+    /// The module imports a function that the host does not provide.
     #[error("module imports unknown function {module}.{name}")]
     UnknownImport {
         /// The import's module.

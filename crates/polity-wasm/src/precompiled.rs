@@ -78,7 +78,7 @@ impl CompiledCode {
             .check(Some(header.kind.mode()), engine.limits())?;
         #[expect(
             unsafe_code,
-            reason = "native code can only be loaded on somebody's word"
+            reason = "native code is loaded unchecked; the caller has verified its origin"
         )]
         // SAFETY: `vouched_for` makes its caller check that these bytes were written by `of`, which took
         // them from `Module::serialize`; the header says that the engine had the same version and settings.

@@ -21,7 +21,7 @@ use url::Url;
 use super::Host;
 use connect::{Pool, SendError};
 
-/// Answers beyond this are not read. The API server itself has no limit; ours protects it.
+/// Larger responses are not read. A real API server has no limit; ours protects the process.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// As in client-go.
@@ -33,7 +33,7 @@ pub(super) struct Client(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// The `clientConfig` it was made from.
+    /// The `clientConfig` from which it was created.
     key: String,
     target: Target,
     /// Connections, or why there can be none.
@@ -104,7 +104,7 @@ impl Client {
         Self(Arc::new(Inner { key, target, pool }))
     }
 
-    /// Posts a review. An error is what follows `failed calling webhook "x": `.
+    /// Posts a review. An error is the text after `failed calling webhook "x": `.
     pub(super) async fn post(
         &self,
         host: &dyn Host,
@@ -122,7 +122,7 @@ impl Client {
         answered.map_err(|why| format!("failed to call webhook: {why}"))
     }
 
-    /// Retries while the webhook answers with Retry-After.
+    /// Retries while the webhook responds with Retry-After.
     async fn post_until_final(
         &self,
         host: &dyn Host,
@@ -212,7 +212,7 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, String> {
     })
 }
 
-/// The body of a good answer; what is wrong with any other.
+/// The body of a successful response. Returns an error message for any other response.
 async fn accepted(response: Response<Incoming>) -> Result<Bytes, String> {
     let status = response.status();
     let content_type = response
@@ -307,8 +307,8 @@ impl Target {
         }
     }
 
-    /// Where to connect to, in this order. A Service is asked anew every time; the first of its endpoints is taken
-    /// at random, the others are spare.
+    /// The addresses to connect to, in order. The endpoints of a Service are resolved for every call. The first one is
+    /// chosen at random, and the others are fallbacks.
     fn authorities(&self, host: &dyn Host) -> Result<Vec<String>, String> {
         match self {
             Self::Url { authority, .. } => Ok(vec![authority.clone()]),
@@ -350,7 +350,7 @@ impl Target {
         }
     }
 
-    /// HTTP/2 would send all calls to one backend, so only what is surely one backend gets it.
+    /// HTTP/2 would send all calls to one backend, so it is only used if there is certainly only one.
     fn speaks_http2(&self) -> bool {
         match self.server_name() {
             Ok(name) if matches!(self, Self::Url { .. }) => {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn only_busy_answers_that_say_when_are_retried() {
+    fn only_busy_responses_with_retry_after_are_retried() {
         let with = |text: &str| HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
         let second = Some(Duration::from_secs(1));
         assert_eq!(

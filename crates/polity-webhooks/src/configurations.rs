@@ -13,10 +13,10 @@ use super::call::{Client, Clients};
 use super::matching::Rule;
 use super::review::ReviewVersion;
 
-/// All webhooks of a cluster, in the order in which they are called.
+/// All webhooks of a cluster, in call order.
 ///
-/// Immutable: a request works with the one it started with, and [`Configs::refreshed`] makes the
-/// next one, taking over whatever did not change, with its connections.
+/// Immutable: a request uses the set that it started with. [`Configs::refreshed`] creates the next one and reuses
+/// unchanged webhooks with their connections.
 #[derive(Debug, Default)]
 pub struct Configs {
     pub(super) mutating: Vec<Arc<Config>>,
@@ -28,7 +28,7 @@ pub struct Configs {
 #[derive(Debug)]
 pub(super) struct Config {
     name: String,
-    /// Tells versions of the object apart.
+    /// Identifies the version of the object.
     version: (String, String),
     pub(super) webhooks: Vec<Arc<Webhook>>,
 }
@@ -108,7 +108,7 @@ impl Configs {
         }
     }
 
-    /// Whether there is no webhook at all.
+    /// Whether there are no webhooks.
     pub fn is_empty(&self) -> bool {
         self.mutating.is_empty() && self.validating.is_empty()
     }
@@ -187,7 +187,7 @@ fn conditions(json: &Value) -> Vec<Condition> {
 /// The largest number of match conditions of a webhook.
 const MAX_CONDITIONS: usize = 64;
 
-/// What is wrong with the match conditions of a configuration object.
+/// The errors in the match conditions of a configuration object.
 pub fn validate_match_conditions(object: &Value) -> Vec<FieldError> {
     let environment = Environment::match_conditions();
     let mut errors = Vec::new();
@@ -208,7 +208,7 @@ pub fn validate_match_conditions(object: &Value) -> Vec<FieldError> {
             ));
         }
         let mut names = BTreeSet::new();
-        // Compiling is not free, so what is too many anyway is not compiled.
+        // Compiling is expensive, so conditions beyond the limit are not compiled.
         for (index, condition) in conditions.iter().take(MAX_CONDITIONS).enumerate() {
             validate_condition(
                 condition,

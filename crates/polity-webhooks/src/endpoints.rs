@@ -45,7 +45,7 @@ fn ready(slice: &Value, port_name: &str) -> Vec<SocketAddr> {
         .filter_map(|port| u16::try_from(port.get("port")?.as_u64()?).ok())
         .collect();
     list("endpoints")
-        // An endpoint that does not say is ready.
+        // An endpoint without a condition is ready.
         .filter(|endpoint| {
             endpoint
                 .pointer("/conditions/ready")

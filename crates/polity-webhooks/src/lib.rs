@@ -1,8 +1,8 @@
-//! Calls the admission webhooks that are registered in a cluster: which webhooks match a request, the AdmissionReviews
-//! sent to them, and what their responses do to the request.
+//! Calls the admission webhooks that are registered in a cluster: selects the matching webhooks, sends
+//! AdmissionReviews, and applies the responses to the request.
 //!
-//! Nothing here knows HTTP routing or storage: the API server passes the request as [`Attributes`] and answers
-//! questions about the cluster as [`Host`].
+//! This crate does not depend on HTTP routing or storage: the API server passes the request as [`Attributes`] and
+//! provides cluster information as [`Host`].
 
 mod call;
 pub mod configurations;
@@ -26,7 +26,7 @@ use polity_kinds::status::ApiError;
 
 pub use mutate::Mutated;
 
-/// What a request does to its object.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Create,
@@ -109,13 +109,13 @@ pub struct Served {
     pub kind: GroupVersionKind,
 }
 
-/// What admission must know about the cluster. Answers come from memory.
+/// The cluster information that admission needs. Responses come from memory.
 pub trait Host: Send + Sync {
     /// The Namespace object of this name.
     fn namespace(&self, name: &str) -> Option<Arc<Value>>;
 
-    /// All versions in which the resource (and the subresource, if any) is served. Converting
-    /// between them changes `apiVersion` and nothing else.
+    /// All versions in which the resource (and the subresource, if any) is served. A conversion between them only
+    /// changes `apiVersion`.
     fn equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Vec<Served>;
 
     /// Where a port of a Service is ready, or why it is nowhere; see [`endpoints::resolve`].
@@ -129,7 +129,7 @@ pub trait Host: Send + Sync {
     /// Decodes an object that a webhook patched, prunes and defaults it.
     fn accept_patched(&self, kind: &GroupVersionKind, object: Value) -> Result<Value, ApiError>;
 
-    /// What match conditions ask for the rights of this user.
+    /// The authorizer for the user in match conditions.
     fn authorizer(&self, user: &UserInfo) -> Arc<dyn polity_cel::Authorizer>;
 }
 

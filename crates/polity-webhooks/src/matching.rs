@@ -104,7 +104,7 @@ fn matched_version<'a>(
         .into_iter()
         .filter(|served| served.resource != *attributes.resource)
         .collect();
-    // An earlier rule wins over a later one, whatever the version.
+    // An earlier rule takes precedence over a later one, regardless of the version.
     let found = webhook.rules.iter().find_map(|rule| {
         equivalents
             .iter()
@@ -202,8 +202,8 @@ fn matches_labels(
         .any(|object| selector.matches(&object.pointer("/metadata/labels"))))
 }
 
-/// Whether the match conditions let the call through. Any false one skips it; failing that, any
-/// error counts as the failure policy says.
+/// Whether the match conditions select the call. A false condition skips it. Otherwise the failure policy decides
+/// about errors.
 pub(super) fn conditions_hold(
     webhook: &Webhook,
     host: &dyn Host,

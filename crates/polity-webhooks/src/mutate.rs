@@ -1,4 +1,4 @@
-//! Mutating webhooks: one after the other, each seeing what its predecessors made of the object.
+//! Mutating webhooks are called in sequence. Each gets the object as changed by its predecessors.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use polity_kinds::status::ApiError;
 /// The object as the webhooks left it.
 #[derive(Debug)]
 pub struct Mutated {
-    /// Nothing on DELETE.
+    /// `None` on DELETE.
     pub object: Option<Value>,
     pub changed: bool,
 }
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What the webhook is to be shown, if it is to be called.
+    /// The object for the webhook, if the webhook is to be called.
     fn subject_for(&mut self, webhook: &Webhook) -> Result<Option<Arc<Subject<'a>>>, ApiError> {
         let Some(invocation) =
             matching::matched(webhook, self.host, self.attributes, self.object.as_deref())?
@@ -216,7 +216,7 @@ fn apply_operations(object: &mut Value, operations: Vec<Value>) -> Result<(), St
         .iter()
         .any(|operation| operation.get("op").and_then(Value::as_str) == Some("replace"))
     {
-        // The server's own patch library lets `replace` set a member that is not there yet.
+        // The patch library of the real server allows `replace` of a missing member.
         for mut operation in operations {
             let is_new = operation.get("op").and_then(Value::as_str) == Some("replace")
                 && operation

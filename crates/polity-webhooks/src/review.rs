@@ -1,4 +1,4 @@
-//! The AdmissionReview: what a webhook is sent and what it may answer.
+//! The AdmissionReview: the request to a webhook and its response.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub(super) struct Subject<'a> {
     pub(super) object: Option<Arc<Value>>,
     pub(super) old_object: Option<Cow<'a, Value>>,
     raw: OnceLock<RawObjects>,
-    /// What match conditions see.
+    /// The variables of match conditions.
     pub(super) bindings: OnceLock<Bindings>,
 }
 
@@ -237,7 +237,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// What a webhook decided.
+/// The decision of a webhook.
 #[derive(Debug, PartialEq)]
 pub(super) struct Verdict {
     pub(super) allowed: bool,
@@ -338,7 +338,7 @@ pub(super) fn read_answer(
     }
     let patch = (is_mutating && !patch.is_empty()).then(|| Patch {
         bytes: patch,
-        // v1beta1 never looked at the type.
+        // The type is not checked in v1beta1.
         kind: match version {
             ReviewVersion::V1 => answer.patch_type.unwrap_or_default(),
             ReviewVersion::V1beta1 => "JSONPatch".to_owned(),
@@ -359,7 +359,7 @@ pub(super) fn read_answer(
     })
 }
 
-/// As Go reads it: a member that is null is one that is not there.
+/// As Go decodes it: a null member is a missing one.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -372,7 +372,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A kind that is not there is taken for the expected one.
+/// A missing kind is treated as the expected one.
 fn check_kind(header: &Value, version: ReviewVersion) -> Result<(), String> {
     let text = |name: &str| header.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -422,7 +422,7 @@ fn illegal_base64(error: &base64::DecodeError) -> String {
     format!("illegal base64 data at input byte {position}")
 }
 
-/// The answer to a request that a webhook refused.
+/// The response to a request that a webhook refused.
 pub(super) fn refusal(webhook: &str, status: Option<ResponseStatus>) -> ApiError {
     let status = status.unwrap_or_default();
     let denied = format!("admission webhook {webhook:?} denied the request");

@@ -13,8 +13,8 @@ use super::{Attributes, Host, Notes};
 use polity_kinds::status::ApiError;
 
 impl Configs {
-    /// Shows a request to all validating webhooks it matches, in parallel. All are waited
-    /// for; of several refusals the first one to arrive is the answer.
+    /// Sends a request to all matching validating webhooks in parallel and waits for all of them. The first refusal to
+    /// arrive is the response.
     pub async fn validate(
         &self,
         host: &dyn Host,
@@ -37,7 +37,7 @@ impl Configs {
                     .map(drop)
                     .or_else(|failure| failure.settle(webhook))
                 {
-                    // The receiver lives as long as the calls do.
+                    // The receiver exists as long as the calls run.
                     let _ = sender.send(error);
                 }
                 notes
@@ -90,14 +90,14 @@ fn relevant<'a>(
 /// Why a webhook did not let a request through.
 #[derive(Debug)]
 pub(super) enum CallFailure {
-    /// It could not be asked or did not answer properly; the failure policy decides.
+    /// The call failed or the response was invalid, so the failure policy decides.
     Call(String),
     /// The webhook denied the request, or the request fails under every failure policy.
     Refused(ApiError),
 }
 
 impl CallFailure {
-    /// What the failure means for the request.
+    /// The effect of the failure on the request.
     pub(super) fn settle(self, webhook: &Webhook) -> Result<(), ApiError> {
         match self {
             Self::Refused(error) => Err(error),
@@ -122,7 +122,7 @@ impl CallFailure {
     }
 }
 
-/// Asks one webhook; the patch of a mutating one that allows the request.
+/// Calls one webhook. Returns the patch of a mutating webhook that allows the request.
 pub(super) async fn call(
     webhook: &Webhook,
     host: &dyn Host,

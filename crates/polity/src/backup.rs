@@ -119,7 +119,8 @@ fn has_data(local: &Local) -> bool {
 fn take(local: &Local) -> anyhow::Result<Held> {
     let held = local.hold()?.ok_or_else(|| {
         let message = format!("polity is running in {}", local.dir().display());
-        Hinted::new(message, "stop it first: polity down")
+        let hint = format!("stop it first: {}", local.command("down"));
+        Hinted::new(message, hint)
     })?;
     recover(local)?;
     Ok(held)
@@ -171,7 +172,9 @@ fn stores(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let clusters = directory.join("clusters");
     let mut stores = Vec::new();
     if clusters.is_dir() {
-        for entry in std::fs::read_dir(clusters)? {
+        for entry in std::fs::read_dir(&clusters)
+            .with_context(|| format!("reading {}", clusters.display()))?
+        {
             let store = entry?.path().join("store");
             stores.extend(store.is_dir().then_some(store));
         }

@@ -2,9 +2,7 @@
 
 mod facts;
 
-use std::path::Path;
-
-use polity_cli::local::RunState;
+use polity_cli::local::{RunState, command_in, quoted};
 use polity_cli::output::Paint;
 
 pub(crate) use facts::Facts;
@@ -16,7 +14,9 @@ const TRIED: &str = "pod-privileged";
 /// How many clusters are listed.
 const SHOWN: usize = 6;
 /// Where the second column begins.
-const COLUMN: usize = 46;
+const COLUMN: usize = 40;
+/// The width of a line, except for paths that are longer.
+const WIDTH: usize = 80;
 
 /// A short text: what runs where, and what to try next.
 pub(crate) fn text(run: &RunState, facts: &Facts, paint: Paint) -> String {
@@ -35,7 +35,11 @@ pub(crate) fn text(run: &RunState, facts: &Facts, paint: Paint) -> String {
     }
     out.push_str("\nTry:\n");
     for (command, what) in commands(run, facts) {
-        out.push_str(&format!("  {command:COLUMN$}  {what}\n"));
+        let fits = command.len() <= COLUMN && COLUMN + what.len() + 4 <= WIDTH;
+        match fits {
+            true => out.push_str(&format!("  {command:COLUMN$}  {what}\n")),
+            false => out.push_str(&format!("  # {what}\n  {command}\n")),
+        }
     }
     for note in notes(facts) {
         out.push_str(&format!("\nnote: {note}\n"));
@@ -67,10 +71,7 @@ fn clusters(run: &RunState) -> String {
 
 /// Commands to try, with what they show, as far as they fit this instance.
 fn commands(run: &RunState, facts: &Facts) -> Vec<(String, String)> {
-    let polity = |command: &str| match &facts.data_dir {
-        Some(dir) => format!("polity {command} --data-dir {}", quoted(dir)),
-        None => format!("polity {command}"),
-    };
+    let polity = |command: &str| command_in(facts.data_dir.as_deref(), command);
     let line = |command: &str, what: &str| (command.to_owned(), what.to_owned());
     let mut all = vec![line("kubectl get namespaces", "the cluster answers")];
     if facts.server != Server::Absent {
@@ -118,12 +119,12 @@ fn policies(facts: &Facts) -> Vec<(String, String)> {
             all.push(line(run, format!("rejected by {TRIED}")));
         }
         Some(_) => {
-            let logged = format!("accepted: {TRIED} only monitors, and logs what it would reject");
+            let logged = format!("accepted: {TRIED} only monitors; polity logs shows its verdict");
             all.push(line(run, logged));
             let patch = format!(
-                "kubectl patch clusteradmissionpolicy {TRIED} --type=merge -p '{{\"spec\":{{\"mode\":\"protect\"}}}}'"
+                "kubectl patch clusteradmissionpolicy {TRIED} --type=merge \\\n      -p '{{\"spec\":{{\"mode\":\"protect\"}}}}'"
             );
-            all.push(line(&patch, "from then on it is rejected".to_owned()));
+            all.push(line(&patch, "from then on the Pod is rejected".to_owned()));
         }
         None => {}
     }
@@ -134,10 +135,10 @@ fn notes(facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     match facts.server {
         Server::Absent => notes.push(
-            "there is no policy server \"default\"; polity up without --no-policy-server creates it".to_owned(),
+            "there is no policy server \"default\";\n      polity up without --no-policy-server creates it".to_owned(),
         ),
         Server::Restored => notes.push(
-            "the policy server \"default\" was missing and has been created again; --no-policy-server leaves it out"
+            "the policy server \"default\" was missing and has been created again;\n      --no-policy-server leaves it out"
                 .to_owned(),
         ),
         Server::Present => {}
@@ -147,19 +148,9 @@ fn notes(facts: &Facts) -> Vec<String> {
             .push("this build brings no sample policies; cargo xtask up builds them in".to_owned());
     }
     if facts.is_exposed {
-        notes.push("the API is reachable from other machines; whoever has the kubeconfig is its administrator".to_owned());
+        notes.push("the API is reachable from other machines;\n      everyone with the kubeconfig is its administrator".to_owned());
     }
     notes
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@%,=".contains(letter);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]
@@ -219,7 +210,13 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("only monitors"), "{text}");
-        assert!(text.contains(r#"patch clusteradmissionpolicy pod-privileged --type=merge -p '{"spec":{"mode":"protect"}}'"#), "{text}");
+        let patch = "patch clusteradmissionpolicy pod-privileged --type=merge \\\n      \
+                     -p '{\"spec\":{\"mode\":\"protect\"}}'";
+        assert!(text.contains(patch), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH),
+            "{text}"
+        );
         let text = shown(&facts(&[(TRIED, true)]));
         assert!(
             text.contains("rejected by pod-privileged") && !text.contains("patch"),

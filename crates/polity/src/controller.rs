@@ -48,7 +48,7 @@ pub(crate) struct ControllerArgs {
     servers: ServersArgs,
     #[command(flatten)]
     policies: PoliciesArgs,
-    /// Work only while holding the lease, so that several can run
+    /// Use leader election, so that several replicas can run
     #[arg(long, env = env::LEADER_ELECT)]
     leader_elect: bool,
     #[command(flatten)]
@@ -60,16 +60,16 @@ pub(crate) struct ControllerArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Network")]
 struct ListenArgs {
-    /// The port of the webhooks for our own kinds; 0 takes a free one
+    /// The port of the webhooks for the kinds of Polity; 0 takes a free one
     #[arg(long, env = env::WEBHOOK_SERVER_PORT, value_name = "PORT", default_value_t = WEBHOOK_PORT)]
     webhook_server_port: u16,
-    /// The Service by which API servers reach them
+    /// The Service of these webhooks
     #[arg(long, env = env::WEBHOOK_SERVICE_NAME, value_name = "NAME", default_value = SERVICE)]
     webhook_service_name: String,
     /// Serve /metrics here; 0 for nowhere
     #[arg(long, env = env::METRICS_BIND_ADDRESS, value_name = "ADDRESS", default_value = ":8088")]
     metrics_bind_address: BindAddress,
-    /// Answer /healthz and /readyz here; 0 for nowhere
+    /// Address of /healthz and /readyz; 0 disables them
     #[arg(long, env = env::HEALTH_PROBE_BIND_ADDRESS, value_name = "ADDRESS", default_value = ":8081")]
     health_probe_bind_address: BindAddress,
 }
@@ -99,40 +99,40 @@ impl FromStr for BindAddress {
 #[command(next_help_heading = "Policy servers")]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 struct ServersArgs {
-    /// Where policy servers and revisions live [default: the namespace of this pod]
+    /// The namespace of policy servers and revisions [default: the namespace of this Pod]
     #[arg(long, env = env::DEPLOYMENTS_NAMESPACE, value_name = "NAMESPACE")]
     deployments_namespace: Option<String>,
-    /// Let everything through that concerns the policy servers' own namespace
+    /// Accept all requests for the namespace of the policy servers
     #[arg(long, env = env::ALWAYS_ACCEPT_DEPLOYMENTS_NAMESPACE)]
     always_accept_admission_reviews_on_deployments_namespace: bool,
     /// Serve metrics, and push those of the controller to the collector
     #[arg(long, env = env::CONTROLLER_ENABLE_METRICS)]
     enable_metrics: bool,
-    /// The port of their Services for metrics
+    /// The metrics port of the Services of policy servers
     #[arg(long, env = env::POLICY_SERVER_METRICS_PORT, value_name = "PORT", default_value_t = 8080)]
     policy_server_metrics_port: u16,
     /// Export traces
     #[arg(long, env = env::ENABLE_TRACING)]
     enable_tracing: bool,
-    /// Put a collector beside each replica
+    /// Run an OpenTelemetry collector as a sidecar of each replica
     #[arg(long, env = env::ENABLE_OTEL_SIDECAR, conflicts_with = "host_network")]
     enable_otel_sidecar: bool,
-    /// The Secret with the authority of the collector, key ca.crt
+    /// The Secret with the CA of the collector, key ca.crt
     #[arg(long, env = env::OPENTELEMETRY_CERTIFICATE_SECRET, value_name = "NAME")]
     opentelemetry_certificate_secret: Option<String>,
-    /// The Secret with the certificate that the collector is shown, keys tls.crt and tls.key
+    /// The Secret with the client certificate for the collector, keys tls.crt and tls.key
     #[arg(long, env = env::OPENTELEMETRY_CLIENT_CERTIFICATE_SECRET, value_name = "NAME")]
     opentelemetry_client_certificate_secret: Option<String>,
-    /// Demand client certificates of the authority in this ConfigMap, key client-ca.crt
+    /// Require client certificates of the CA in this ConfigMap, key client-ca.crt
     #[arg(long, env = env::CLIENT_CA_CONFIGMAP_NAME, value_name = "NAME")]
     client_ca_configmap_name: Option<String>,
     /// Secrets to pull the image with
     #[arg(long, env = env::IMAGE_PULL_SECRETS, value_name = "NAME", value_delimiter = ',')]
     image_pull_secrets: Vec<String>,
-    /// Use the network of the node
+    /// Run policy servers on the host network
     #[arg(long, env = env::HOST_NETWORK)]
     host_network: bool,
-    /// The ReadWriteMany storage class of caches that no policy server asks for
+    /// The ReadWriteMany storage class of caches, unless a PolicyServer sets one
     #[arg(long, env = env::CACHE_STORAGE_CLASS, value_name = "NAME")]
     cache_storage_class: Option<String>,
 }
@@ -140,16 +140,16 @@ struct ServersArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Policies")]
 struct PoliciesArgs {
-    /// How many earlier generations of a policy are kept for a rollback
+    /// Number of earlier generations of a policy to keep for rollbacks
     #[arg(long, env = env::REVISION_HISTORY_LIMIT, value_name = "N", default_value_t = 10)]
     revision_history_limit: usize,
-    /// How long the generation before is answered for after a switch
+    /// How long the previous generation is served after a switch, in seconds
     #[arg(long, env = env::REVISION_DRAIN_SECONDS, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=300))]
     revision_drain_seconds: u64,
-    /// How the ids of new policies are spelled: classic or dotted
+    /// The form of the ids of new policies: classic or dotted
     #[arg(long, env = env::UNIQUE_NAMES, value_name = "FORM", default_value = "classic", value_parser = unique_names)]
     unique_names: UniqueNames,
-    /// Keep to the policies and policy servers in this ConfigMap, in the namespace of the policy servers
+    /// Apply the policies and policy servers in this ConfigMap whenever it changes; it is in the namespace of the policy servers
     #[arg(long, env = env::DEFAULTS_CONFIGMAP_NAME, value_name = "NAME")]
     defaults_configmap_name: Option<String>,
 }

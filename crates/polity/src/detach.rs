@@ -32,6 +32,7 @@ pub(crate) fn run(args: &UpArgs, chooses_logs: bool) -> anyhow::Result<Exit> {
         .open(local.log())
         .with_context(|| format!("opening {}", local.log().display()))?;
     let log_start = log.metadata()?.len();
+    args.cluster_count(&local).print();
     let arguments = background_arguments(std::env::args_os().skip(1), chooses_logs);
     let mut child = spawn(&log, arguments)?;
     eprintln!(
@@ -105,7 +106,8 @@ fn wait(child: &mut Child, local: &Local, log_start: u64) -> anyhow::Result<()> 
 
 /// What the log says since the start.
 fn tail(local: &Local, from: u64) -> anyhow::Result<String> {
-    let mut file = File::open(local.log())?;
+    let mut file =
+        File::open(local.log()).with_context(|| format!("opening {}", local.log().display()))?;
     file.seek(SeekFrom::Start(from))?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;

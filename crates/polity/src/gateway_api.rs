@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt as _};
-use polity_runtime::write::Writer;
+use polity_reconcile::Writer;
 use tracing::{info, warn};
 
 use crate::install::bounded;
@@ -133,7 +133,8 @@ async fn install_one(
             Ok(())
         }
         None | Some(Existing::Replaced) => {
-            Writer::new(api, kind, MANAGER).apply(definition).await?;
+            let writer = Writer::of_kind(client, kind, MANAGER);
+            writer.apply(definition).await?;
             info!(cluster, name, "definition of gateway api installed");
             Ok(())
         }

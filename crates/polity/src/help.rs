@@ -1,20 +1,16 @@
 //! `--help`: commands in groups as kubectl shows them, in the words of the name that the program was called by.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 /// The groups of commands. A command that is missing here is shown in the last group.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Run it on this machine",
         &[
             "up", "down", "status", "doctor", "logs", "reset", "backup", "restore",
         ],
     ),
-    (
-        "Run it in a cluster",
-        &["install", "uninstall", "controller", "server", "apiserver"],
-    ),
+    ("Run it in a cluster", &["install", "uninstall"]),
     ("Admission policies", &["policy"]),
     (
         "Which policies act on what",
@@ -34,6 +30,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &["dryrun", "template", "placement", "rollout"],
     ),
     ("Reports and checks", &["report", "lint"]),
+    ("Server commands", &["controller", "server", "apiserver"]),
     ("Other", &["version", "completion"]),
 ];
 
@@ -41,9 +38,6 @@ const GROUPS: [(&str, &[&str]); 7] = [
 const MAX_WIDTH: usize = 100;
 #[cfg(test)]
 const FOOTER_WIDTH: usize = 80;
-
-/// How far a suggestion may be from what was typed, in single-character edits.
-const MAX_EDITS: usize = 2;
 
 /// A name that the program is called by, with the command that it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +143,7 @@ fn worded(command: Command, called: CalledAs, names: &[String], is_root: bool) -
         command = command.after_help(after);
     }
     command
-        // The name of a variable is help; its value is the business of the caller.
+        // The name of a variable is help. Its value may be a secret.
         .mut_args(|arg| arg.hide_env_values(true))
         .mut_subcommands(|below| worded(below, called, names, false))
 }
@@ -241,42 +235,6 @@ pub(crate) fn common_options(root: &Command) -> String {
         .max_term_width(MAX_WIDTH)
         .help_template("All commands take these options:\n\n{all-args}\n");
     page.render_help().to_string()
-}
-
-/// How far a typed word may be from a command that is suggested for it. A command that replaces or deletes data is only
-/// suggested for a plain typing error.
-fn allowed_edits(command: &str) -> usize {
-    match command {
-        "reset" | "restore" | "uninstall" => 1,
-        _ => MAX_EDITS,
-    }
-}
-
-/// Takes back a suggestion that is too far from what was typed: `restart` is not a misspelled `reset`.
-pub(crate) fn without_wild_suggestions(mut error: clap::Error) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let typed = match error.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(typed)) => typed.clone(),
-        _ => return error,
-    };
-    let suggested = match error.remove(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::Strings(suggested)) => suggested,
-        Some(ContextValue::String(suggested)) => vec![suggested],
-        _ => return error,
-    };
-    let near: Vec<String> = suggested
-        .into_iter()
-        .filter(|suggested| polity_cli::edits(&typed, suggested) <= allowed_edits(suggested))
-        .collect();
-    if !near.is_empty() {
-        error.insert(
-            ContextKind::SuggestedSubcommand,
-            ContextValue::Strings(near),
-        );
-    }
-    error
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ mod readiness;
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::{Api, Client};
+use kube::Client;
+use kube::api::{ApiResource, DynamicObject};
+use polity_reconcile::{WriteError, Writer};
 use polity_runtime::VERSION;
-use polity_runtime::write::Writer;
 
 #[cfg(test)]
 pub(crate) use command::install;
@@ -50,23 +50,14 @@ impl Definition {
             .context("encoding the definitions of our kinds")
     }
 
-    async fn install(
-        &self,
-        api: &Api<DynamicObject>,
-        writer: &Writer<DynamicObject>,
-    ) -> anyhow::Result<()> {
+    async fn install(&self, writer: &Writer<DynamicObject>) -> Result<(), WriteError> {
         if !self.is_shared {
-            writer.apply(&self.object).await?;
-            return Ok(());
+            return writer.apply(&self.object).await.map(drop);
         }
-        let params = PostParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        match api.create(&params, &self.object).await {
-            // Somebody else's definition is never changed: their objects live by it.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            outcome => Ok(outcome.map(drop)?),
+        match writer.create(&self.object).await {
+            // A definition of another program is never changed: its objects depend on it.
+            Err(WriteError::AlreadyExists { .. }) => Ok(()),
+            outcome => outcome.map(drop),
         }
     }
 }
@@ -79,12 +70,11 @@ pub(crate) async fn apply(
 ) -> anyhow::Result<()> {
     let writes = clusters.iter().flat_map(|(cluster, client)| {
         let kind = ApiResource::erase::<CustomResourceDefinition>(&());
-        let api = Api::all_with(client.clone(), &kind);
-        let writer = Writer::new(api.clone(), kind, MANAGER);
+        let writer = Writer::of_kind(client, kind, MANAGER);
         definitions.iter().map(move |definition| {
-            let (api, writer) = (api.clone(), writer.clone());
+            let writer = writer.clone();
             async move {
-                let installed = definition.install(&api, &writer).await;
+                let installed = definition.install(&writer).await;
                 installed.with_context(|| {
                     format!("installing the definitions of our kinds in cluster {cluster:?}")
                 })
@@ -109,8 +99,9 @@ mod tests {
     use std::cell::Cell;
     use std::collections::BTreeMap;
 
+    use kube::Api;
     use kube::ResourceExt as _;
-    use kube::api::ListParams;
+    use kube::api::{ListParams, PostParams};
     use polity_testing::TestServer;
 
     use super::*;

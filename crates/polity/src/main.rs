@@ -20,6 +20,7 @@ mod server;
 mod services;
 mod uninstall;
 mod up;
+mod usage;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -45,8 +46,8 @@ const AS_KWCTL: &str = "--as-kwctl";
 #[command(
     name = "polity",
     version,
-    about = "Polity governs Kubernetes by policy: at admission, over many clusters, with reports, and with an answer for every object owner",
-    after_help = "Start here:\n  polity up            a Kubernetes API with everything in it, on this machine\n  polity status        what runs, and where\n  polity doctor        what is wrong, and how to fix it",
+    about = "Polity is a policy control plane for Kubernetes: admission policies, policies over many clusters, reports, and policy attachment",
+    after_help = "Start here:\n  polity up            start a Kubernetes API with Polity on this machine\n  polity status        show what runs\n  polity doctor        report problems and how to fix them",
     propagate_version = true
 )]
 struct Cli {
@@ -128,7 +129,6 @@ fn main() -> ExitCode {
     let invocation = match parsed(std::env::args_os().collect()) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let error = help::without_wild_suggestions(error);
             let is_wrong = error.use_stderr();
             error.print().ok();
             return if is_wrong {
@@ -182,8 +182,9 @@ fn parsed_as<P: Parser>(
     called: CalledAs,
     arguments: Vec<OsString>,
 ) -> Result<(P, bool), clap::Error> {
-    let mut command = help::dressed(P::command(), called);
-    let mut matches = command.try_get_matches_from_mut(arguments)?;
+    let mut command = usage::numbers_may_be_negative(help::dressed(P::command(), called));
+    let parsed = command.try_get_matches_from_mut(arguments.clone());
+    let mut matches = parsed.map_err(|error| usage::rephrase(error, &command, &arguments))?;
     let is_chosen = |matches: &clap::ArgMatches| {
         ["log_level", "log_fmt"].iter().any(|id| {
             !matches!(

@@ -28,7 +28,7 @@ const SERVICE: &str = "kubewarden-policy-server";
 /// The stack of a thread beyond what its guest may take.
 const HOST_STACK: usize = 3 << 20;
 
-/// Run a policy server: admission reviews in, verdicts of Wasm policies out
+/// Run a policy server, which evaluates Wasm policies for admission requests
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -81,7 +81,7 @@ struct ListenArgs {
     /// The port of /readiness, /ready, /live and /metrics, always plain HTTP
     #[arg(long, env = env::READINESS_PROBE_PORT, value_name = "PORT", default_value_t = 8081)]
     readiness_probe_port: u16,
-    /// How long to go on serving after SIGTERM, while callers learn that we stop
+    /// How long to serve after SIGTERM, until the endpoints are updated
     #[arg(long, env = env::SHUTDOWN_DELAY, value_name = "DURATION", default_value = "5s")]
     shutdown_delay: HumanDuration,
 }
@@ -89,16 +89,16 @@ struct ListenArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Policies")]
 struct PolicyArgs {
-    /// Read the policies from a file, whatever else is said; so it is without --policy-server
+    /// Read the policies from the file of --policies, even with --policy-server; the default without --policy-server
     #[arg(long, env = env::STANDALONE)]
     standalone: bool,
-    /// The file with the policies; it is watched, and a good change is served without a restart
+    /// The file with the policies; valid changes take effect without a restart
     #[arg(long, env = env::POLICIES, value_name = "FILE", default_value = "policies.yml")]
     policies: PathBuf,
-    /// Let every request for this namespace through unseen
+    /// Accept all requests for this namespace without evaluating policies
     #[arg(long, env = env::ALWAYS_ACCEPT_NAMESPACE, value_name = "NAMESPACE")]
     always_accept_admission_reviews_on_namespace: Option<String>,
-    /// Go on when policies read the cluster and there is none
+    /// Start even if policies need a cluster and it cannot be reached
     #[arg(long, env = env::IGNORE_KUBERNETES_CONNECTION_FAILURE)]
     ignore_kubernetes_connection_failure: bool,
     /// Serve policies that are not ready by refusing, with the reason
@@ -109,16 +109,16 @@ struct PolicyArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Modules")]
 struct ModuleArgs {
-    /// Where modules are kept, with their compiled code
+    /// The directory for modules and their compiled code
     #[arg(long, env = env::POLICIES_DOWNLOAD_DIR, value_name = "DIRECTORY", default_value = ".")]
     policies_download_dir: PathBuf,
-    /// How registries may be reached: insecure ones, more authorities, proxies
+    /// YAML file with insecure registries, certificate authorities and proxies
     #[arg(long, env = env::SOURCES_PATH, value_name = "FILE")]
     sources_path: Option<PathBuf>,
     /// The directory with the docker config.json
     #[arg(long, env = env::DOCKER_CONFIG_JSON_PATH, value_name = "DIRECTORY")]
     docker_config_json_path: Option<PathBuf>,
-    /// The largest module
+    /// Maximum size of a module
     #[arg(long, env = env::MAX_MODULE_SIZE, value_name = "BYTES", default_value = "128Mi")]
     max_module_size: ByteSize,
 }
@@ -126,46 +126,46 @@ struct ModuleArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
-    /// Evaluations at once [default: the number of CPUs]
+    /// Number of evaluations at the same time [default: the number of CPUs]
     #[arg(long, env = env::WORKERS, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
-    /// How many seconds an evaluation may take where its policy does not say
+    /// Time limit of an evaluation in seconds, unless its policy sets one
     #[arg(long, env = env::POLICY_TIMEOUT, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     policy_timeout: u64,
-    /// Limit nothing in time, whatever policies say
+    /// Disable the time limits of evaluations, also those of policies
     #[arg(long, env = env::DISABLE_TIMEOUT_PROTECTION)]
     disable_timeout_protection: bool,
-    /// How long a request may take, waiting included, where its caller does not say less
+    /// Time limit of a request with its time in the queue, unless the caller sets a shorter one
     #[arg(long, env = env::REQUEST_TIMEOUT, value_name = "DURATION", default_value = "30s")]
     request_timeout: HumanDuration,
-    /// Requests that may wait for an evaluation
+    /// Maximum number of requests in the queue
     #[arg(long, env = env::MAX_WAITING, value_name = "N", default_value_t = 1024)]
     max_waiting: usize,
-    /// Requests that may wait for one policy
+    /// Maximum number of requests in the queue for one policy
     #[arg(long, env = env::MAX_WAITING_PER_POLICY, value_name = "N", default_value_t = 256)]
     max_waiting_per_policy: usize,
-    /// The largest request body
+    /// Maximum size of a request body
     #[arg(long, env = env::MAX_BODY_SIZE, value_name = "BYTES", default_value = "8Mi")]
     max_body_size: ByteSize,
-    /// All request bodies in memory together
+    /// Maximum size of all request bodies in memory
     #[arg(long, env = env::MAX_BODIES_SIZE, value_name = "BYTES", default_value = "256Mi")]
     max_bodies_size: ByteSize,
-    /// The memory of one evaluation
+    /// Maximum memory of one evaluation
     #[arg(long, env = env::MAX_GUEST_MEMORY, value_name = "BYTES", default_value = "512Mi")]
     max_guest_memory: ByteSize,
-    /// Elements of the tables of one evaluation
+    /// Maximum number of table elements of one evaluation
     #[arg(long, env = env::MAX_GUEST_TABLE_ELEMENTS, value_name = "N", default_value_t = 200_000)]
     max_guest_table_elements: usize,
-    /// The stack of one evaluation
+    /// Maximum stack of one evaluation
     #[arg(long, env = env::MAX_GUEST_STACK, value_name = "BYTES", default_value = "1Mi")]
     max_guest_stack: ByteSize,
-    /// A guest's answer, and payload and answer of each of its host calls
+    /// Maximum size of the response of a policy, and of the request and response of each host call
     #[arg(long, env = env::MAX_GUEST_OUTPUT, value_name = "BYTES", default_value = "16Mi")]
     max_guest_output: ByteSize,
-    /// Host calls of one evaluation, log entries among them
+    /// Maximum number of host calls of one evaluation, including log entries
     #[arg(long, env = env::MAX_HOST_CALLS, value_name = "N", default_value_t = 10_000)]
     max_host_calls: u32,
-    /// Log entries of one evaluation together; a single one is cut at 64Ki
+    /// Maximum size of all log entries of one evaluation; one entry is cut at 64Ki
     #[arg(long, env = env::MAX_GUEST_LOG, value_name = "BYTES", default_value = "1Mi")]
     max_guest_log: ByteSize,
 }
@@ -173,13 +173,13 @@ struct LimitArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Telemetry")]
 struct TelemetryArgs {
-    /// Push metrics to a collector by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT); they are always at /metrics of the
-    /// readiness port too
+    /// Push metrics to a collector with OTLP (OTEL_EXPORTER_OTLP_ENDPOINT); /metrics of the readiness port always serves
+    /// them
     #[arg(long, env = env::ENABLE_METRICS)]
     enable_metrics: bool,
 }
 
-/// What existing command lines may hold and we do not have, or need not be told.
+/// Flags of existing command lines that are refused or ignored.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "For compatibility")]
 struct RefusedArgs {
@@ -197,7 +197,7 @@ struct RefusedArgs {
     sigstore_cache_dir: PathBuf,
 }
 
-/// A flag that cannot be heeded.
+/// A flag that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refusal {
     flag: &'static str,
@@ -254,7 +254,7 @@ impl ServerArgs {
         Ok(Exit::Fine)
     }
 
-    /// Whether a cluster tells us what to serve. Command lines from before there was a choice have none.
+    /// Whether the policies come from a cluster. Older command lines have no flag for it.
     fn is_managed(&self) -> bool {
         !self.policies.standalone && self.cluster.policy_server.is_some()
     }

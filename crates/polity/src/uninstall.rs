@@ -26,8 +26,6 @@ use remove::Removal;
     after_help = "Examples:\n  polity uninstall --dry-run      what it would remove\n  polity uninstall                policies and definitions are kept\n  polity uninstall --crds --yes   policies and definitions are deleted too\n\nThe command stops the controller, deletes the webhooks of policies, and then\ndeletes the policy servers and all other objects. If it is interrupted, run it\nagain to continue."
 )]
 pub(crate) struct UninstallArgs {
-    #[command(flatten)]
-    client: ClientArgs,
     /// The namespace of the installation
     #[arg(long, short, env = env::INSTALL_NAMESPACE, value_name = "NAMESPACE", default_value = "kubewarden")]
     namespace: String,
@@ -43,6 +41,8 @@ pub(crate) struct UninstallArgs {
     /// How long it may take before it prints what is left and fails
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     timeout: HumanDuration,
+    #[command(flatten)]
+    client: ClientArgs,
 }
 
 impl UninstallArgs {

@@ -1,5 +1,6 @@
 //! `polity up`: everything in one process on this machine.
 
+mod clusters;
 mod failures;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,6 +18,7 @@ use polity_cli::output::Paint;
 use polity_runtime::args::ClientArgs;
 use polity_runtime::{Clock, Shutdown, client, env, files};
 
+pub(crate) use self::clusters::ClusterCount;
 use crate::banner::Facts;
 use crate::services::{Plan, Services};
 use crate::{backup, banner, defaults, gateway_api, hub, install, pods};
@@ -27,29 +29,29 @@ const HUB: &str = "hub";
 const FIRST_PORT: u16 = 6443;
 const PORTS_TRIED: u16 = 100;
 
-/// Run everything on this machine: a hub, and more clusters if you like
+/// Start a local instance: Kubernetes API, controller and policy server
 #[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags are independent of each other"
 )]
 #[command(
-    after_help = "Examples:\n  polity up\n  polity up -d                    in the background; polity status, polity down\n  polity up --clusters 20         a hub and a fleet of twenty\n  polity up --gateway-api         with the kinds of Gateway API\n\nYour own kubeconfig is never touched. Ctrl-C stops everything; the data stays."
+    after_help = "Examples:\n  polity up\n  polity up -d                    in the background; polity status, polity down\n  polity up --clusters 20         a hub and twenty clusters\n  polity up --gateway-api         with the CRDs of Gateway API\n\nYour own kubeconfig is never touched. Ctrl-C stops everything; the data stays."
 )]
 pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) data_dir: DataDirArgs,
-    /// How many clusters to run besides the hub: cluster1, cluster2, …
-    #[arg(long, env = env::CLUSTERS, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=500))]
-    pub(crate) clusters: u16,
-    /// The address to listen on, with a port; 0.0.0.0 is every address of this machine [default: the first
-    /// free port from 127.0.0.1:6443 on]
+    /// Number of clusters to run besides the hub: cluster1, cluster2, … [default: as many as in the last run, else 0]
+    #[arg(long, env = env::CLUSTERS, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=500))]
+    clusters: Option<u16>,
+    /// Address and port to listen on; 0.0.0.0 means all interfaces [default: 127.0.0.1 and the first free port
+    /// from 6443]
     #[arg(long, env = env::LISTEN, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Start without the default policy server and the sample policies; those that are there already are left alone
+    /// Do not create the default policy server and the sample policies; existing ones stay
     #[arg(long, env = env::NO_POLICY_SERVER, value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_policy_server: bool,
-    /// Install the kinds of Gateway API, standard channel, into all clusters
+    /// Install the CRDs of Gateway API (standard channel) into all clusters
     #[arg(long, env = env::GATEWAY_API, value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) gateway_api: bool,
     /// Run in the background
@@ -79,6 +81,11 @@ impl UpArgs {
             .is_some_and(|address| !address.ip().is_loopback())
     }
 
+    /// The clusters that this start runs besides the hub.
+    pub(crate) fn cluster_count(&self, local: &Local) -> ClusterCount {
+        ClusterCount::choose(self.clusters, local)
+    }
+
     /// The log of a process in the foreground, in a data directory that is there.
     pub(crate) fn open_log(&self) -> anyhow::Result<PathBuf> {
         let local = Local::new(self.data_dir.resolve()?);
@@ -103,7 +110,7 @@ impl UpArgs {
             no_policy_server,
             gateway_api,
             detach: _,
-            in_background: _,
+            in_background,
             log,
         } = self;
         let shutdown = Shutdown::on_signals()?;
@@ -113,15 +120,15 @@ impl UpArgs {
             Some(address) => address,
             None => free_address(previous_port(&local)).await?,
         };
-        let members: Vec<String> = (1..=clusters).map(|n| format!("cluster{n}")).collect();
-        if !members.is_empty() {
-            eprintln!("starting a hub and {} clusters …", members.len());
+        let clusters = ClusterCount::choose(clusters, &local);
+        if !in_background {
+            clusters.print();
         }
         let plan = Plan {
             data_dir: Some(local.dir().to_owned()),
             listen,
             hub: HUB.into(),
-            members,
+            members: clusters.names(),
             authorization: AuthorizationMode::Rbac,
             kubeconfig: local.kubeconfig(),
         };
@@ -237,11 +244,12 @@ pub(crate) fn already_running(local: &Local) -> anyhow::Error {
         .map(|run| format!(" (pid {})", run.pid))
         .unwrap_or_default();
     let message = format!("polity already runs on {}{pid}", local.dir().display());
-    Hinted::new(
-        message,
-        "polity status shows where; polity down stops it; --data-dir starts another one elsewhere",
-    )
-    .into()
+    let hint = format!(
+        "{} shows where; {} stops it; --data-dir starts another one elsewhere",
+        local.command("status"),
+        local.command("down")
+    );
+    Hinted::new(message, hint).into()
 }
 
 fn run_state(services: &Services, local: &Local) -> RunState {

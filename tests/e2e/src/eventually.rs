@@ -1,31 +1,31 @@
-//! Waiting for what comes about by itself.
+//! Polls for a condition until a deadline.
 
 use std::fmt::Display;
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks.
+/// Delay between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// One minute: a loaded machine of two cores is slow.
-const LOOKS: u32 = 1200;
+/// One minute in total: a loaded machine with two cores is slow.
+const ATTEMPTS: u32 = 1200;
 
-/// Looks until there is something to see.
+/// Calls `look` until it returns a value.
 ///
 /// # Panics
-/// When that takes more than a minute.
+/// After one minute without a value.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     eventually_seen(what, || look().ok_or("nothing"))
 }
 
-/// [`eventually`] with a word on what is seen instead.
+/// Like [`eventually`], but includes the last observed value in the panic message.
 ///
 /// # Panics
-/// When it takes more than a minute, with the last word.
+/// After one minute without success.
 #[track_caller]
 pub fn eventually_seen<T, S: Display>(what: &str, mut look: impl FnMut() -> Result<T, S>) -> T {
     let mut last = None;
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         match look() {
             Ok(seen) => return seen,
             Err(instead) => last = Some(instead),
@@ -33,5 +33,5 @@ pub fn eventually_seen<T, S: Display>(what: &str, mut look: impl FnMut() -> Resu
         thread::sleep(PAUSE); // tidy: between two looks
     }
     let last = last.map(|last| last.to_string()).unwrap_or_default();
-    panic!("never happened: {what}; seen at last: {last}")
+    panic!("timed out waiting until {what}; last observed: {last}")
 }

@@ -1,4 +1,4 @@
-//! Real kubectl with a home and a cache of its own.
+//! Runs the real kubectl with its own home and discovery cache.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -12,33 +12,33 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::leash::Leash;
+use crate::cleanup::CleanupGuard;
 
-/// No command of a scenario takes longer on any machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Upper limit for every command in a scenario, also on a slow machine.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A kubectl, the server it talks to and the namespace it works in. Command lines are split at spaces as a shell would
-/// do it; single quotes keep an argument together.
+/// A kubectl program with its kubeconfig and namespace. Command lines are split at spaces, as a shell does; single
+/// quotes keep an argument together.
 #[derive(Debug, Clone)]
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// Also holds the cache of discovery, which is empty at first.
+    /// Also holds the discovery cache, which is empty at first.
     home: Arc<TempDir>,
     namespace: String,
     flags: Vec<String>,
 }
 
-/// How a command ended.
+/// Exit code and output of a kubectl command.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
 impl Kubectl {
-    /// Works in namespace `default`.
+    /// A kubectl in namespace `default`.
     pub fn new(program: &Path, kubeconfig: &Path) -> Self {
         let home = tempfile::Builder::new().prefix("polity-kubectl-").tempdir();
         Self {
@@ -50,7 +50,7 @@ impl Kubectl {
         }
     }
 
-    /// The same in another namespace.
+    /// A copy that works in another namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Kubectl {
         }
     }
 
-    /// The same with more flags in every command, such as `--as jane`.
+    /// A copy that adds flags to every command, such as `--as jane`.
     #[must_use]
     pub fn with(&self, flags: &str) -> Self {
         let mut next = self.clone();
@@ -67,81 +67,80 @@ impl Kubectl {
         next
     }
 
-    /// The namespace that it works in.
+    /// The namespace in which commands run.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The server's kubeconfig.
+    /// The kubeconfig of the API server.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// A folder for files of a scenario.
+    /// A temporary folder for the files of a scenario.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// Runs a command to its end, whatever that is.
-    pub fn run(&self, line: &str, input: &str) -> Outcome {
+    /// Runs a command until it exits, with any exit code.
+    pub fn run(&self, line: &str, input: &str) -> CommandOutput {
         let mut child = self.spawn(line);
         let mut stdin = child.stdin.take().expect("it is piped");
         let stdout = gather(child.stdout.take().expect("it is piped"));
         let stderr = gather(child.stderr.take().expect("it is piped"));
-        // A command that does not read its input is no failure.
+        // A command may exit without reading its input.
         stdin.write_all(input.as_bytes()).ok();
         drop(stdin);
-        let (Ok(stdout), Ok(stderr)) =
-            (stdout.recv_timeout(PATIENCE), stderr.recv_timeout(PATIENCE))
+        let (Ok(stdout), Ok(stderr)) = (stdout.recv_timeout(TIMEOUT), stderr.recv_timeout(TIMEOUT))
         else {
             child.kill().ok();
-            panic!("kubectl {line} goes on after {PATIENCE:?}")
+            panic!("kubectl {line} still runs after {TIMEOUT:?}")
         };
         let code = child.wait().expect("our child can be waited for").code();
-        Outcome {
+        CommandOutput {
             code,
             stdout,
             stderr,
         }
     }
 
-    /// What a command that succeeds says on standard output, without the last line's end.
+    /// Runs a command that must succeed. Returns its standard output without trailing whitespace.
     #[track_caller]
     pub fn ok(&self, line: &str) -> String {
-        self.feed(line, "")
+        self.ok_with_input(line, "")
     }
 
-    /// [`Self::ok`] with something on standard input.
+    /// Like [`Self::ok`], with standard input.
     #[track_caller]
-    pub fn feed(&self, line: &str, input: &str) -> String {
-        let outcome = self.run(line, input);
+    pub fn ok_with_input(&self, line: &str, input: &str) -> String {
+        let output = self.run(line, input);
         assert_eq!(
-            outcome.code,
+            output.code,
             Some(0),
-            "kubectl {line}: {outcome:?}\ninput: {input}"
+            "kubectl {line}: {output:?}\ninput: {input}"
         );
-        outcome.stdout.trim_end().to_owned()
+        output.stdout.trim_end().to_owned()
     }
 
-    /// What a command that fails says on standard error.
+    /// Runs a command that must fail with exit code 1. Returns its standard error.
     #[track_caller]
     pub fn fails(&self, line: &str) -> String {
-        self.feed_fails(line, "")
+        self.fails_with_input(line, "")
     }
 
-    /// [`Self::fails`] with something on standard input.
+    /// Like [`Self::fails`], with standard input.
     #[track_caller]
-    pub fn feed_fails(&self, line: &str, input: &str) -> String {
-        let outcome = self.run(line, input);
+    pub fn fails_with_input(&self, line: &str, input: &str) -> String {
+        let output = self.run(line, input);
         assert_eq!(
-            outcome.code,
+            output.code,
             Some(1),
-            "kubectl {line}: {outcome:?}\ninput: {input}"
+            "kubectl {line}: {output:?}\ninput: {input}"
         );
-        outcome.stderr.trim_end().to_owned()
+        output.stderr.trim_end().to_owned()
     }
 
-    /// What a command prints as JSON; `-o json` is added.
+    /// Runs a command with `-o json` and parses its output.
     #[track_caller]
     pub fn json(&self, line: &str) -> Value {
         let text = self.ok(&format!("{line} -o json"));
@@ -149,7 +148,8 @@ impl Kubectl {
             .unwrap_or_else(|error| panic!("kubectl {line}: {error} in {text}"))
     }
 
-    /// Fields of an object by kubectl's own jsonpath, such as `.metadata.uid`; several with spaces between them.
+    /// Reads fields of an object with kubectl's jsonpath, such as `.metadata.uid`. Several paths are separated by
+    /// spaces.
     #[track_caller]
     pub fn field(&self, object: &str, paths: &str) -> String {
         let template: Vec<String> = paths.split(' ').map(|path| format!("{{{path}}}")).collect();
@@ -159,7 +159,7 @@ impl Kubectl {
         ))
     }
 
-    /// `describe`, with one space where kubectl lines up columns: how many differs from release to release.
+    /// Runs `describe` and collapses the column padding to one space, because the padding differs between releases.
     #[track_caller]
     pub fn describe(&self, object: &str) -> String {
         let text = self.ok(&format!("describe {object}"));
@@ -167,16 +167,16 @@ impl Kubectl {
         text.lines().map(words).collect::<Vec<_>>().join("\n")
     }
 
-    /// Creates or changes what the text says, with client-side apply.
+    /// Applies a manifest with client-side apply.
     #[track_caller]
     pub fn apply(&self, manifest: &str) -> String {
-        self.feed("apply -f -", manifest)
+        self.ok_with_input("apply -f -", manifest)
     }
 
-    /// Starts a command that goes on until it is dropped.
-    pub fn start(&self, line: &str) -> Ongoing {
+    /// Starts a command that runs until it exits or is dropped.
+    pub fn start(&self, line: &str) -> RunningCommand {
         let mut child = self.spawn(line);
-        let leash = Leash::process(child.id()).expect("sh can be started");
+        let cleanup = CleanupGuard::process(child.id()).expect("sh can be started");
         let output = child.stdout.take().expect("it is piped");
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
@@ -187,10 +187,10 @@ impl Kubectl {
             }
         });
         let stderr = gather(child.stderr.take().expect("it is piped"));
-        Ongoing {
+        RunningCommand {
             line: line.to_owned(),
             child,
-            leash,
+            cleanup,
             lines,
             stderr,
         }
@@ -210,7 +210,7 @@ impl Kubectl {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // An editor is a program that changes a file; this one is in the scenario's folder.
+        // `kubectl edit` calls this script, which the scenario puts into its folder.
         command.env("KUBE_EDITOR", self.home.path().join("editor"));
         command
             .spawn()
@@ -218,39 +218,39 @@ impl Kubectl {
     }
 }
 
-/// A command that goes on, such as `get --watch`.
+/// A command that keeps running, such as `get --watch`.
 #[derive(Debug)]
-pub struct Ongoing {
+pub struct RunningCommand {
     line: String,
     child: Child,
-    leash: Leash,
+    cleanup: CleanupGuard,
     lines: Receiver<String>,
     stderr: Receiver<String>,
 }
 
-impl Ongoing {
-    /// The next line that it prints.
+impl RunningCommand {
+    /// Waits for the next line of standard output.
     #[track_caller]
     pub fn line(&self) -> String {
         self.lines
-            .recv_timeout(PATIENCE)
+            .recv_timeout(TIMEOUT)
             .unwrap_or_else(|error| panic!("kubectl {}: no more lines: {error}", self.line))
     }
 
-    /// A line that it has printed already.
+    /// A line that the command has already printed, if any.
     pub fn line_so_far(&self) -> Option<String> {
         self.lines.try_recv().ok()
     }
 
-    /// Waits for its end; the rest of its standard output, and its standard error.
+    /// Waits until the command exits. Returns the rest of its standard output, and its standard error.
     #[track_caller]
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> CommandOutput {
         let mut stdout = String::new();
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(TIMEOUT) {
                 Ok(line) => stdout.extend([line.as_str(), "\n"]),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => panic!("kubectl {} goes on", self.line),
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("kubectl {} still runs", self.line),
             }
         }
         let code = self
@@ -258,8 +258,8 @@ impl Ongoing {
             .wait()
             .expect("our child can be waited for")
             .code();
-        let stderr = self.stderr.recv_timeout(PATIENCE).unwrap_or_default();
-        Outcome {
+        let stderr = self.stderr.recv_timeout(TIMEOUT).unwrap_or_default();
+        CommandOutput {
             code,
             stdout,
             stderr,
@@ -267,15 +267,15 @@ impl Ongoing {
     }
 }
 
-impl Drop for Ongoing {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
-        self.leash.release();
+        self.cleanup.release();
     }
 }
 
-/// `PATH`: kubectl runs `diff`, and editors run what they need.
+/// `PATH` of the test process: kubectl runs `diff`, and edit scripts run other programs.
 #[expect(
     clippy::disallowed_methods,
     reason = "a tool of tests, not a service with flags"
@@ -284,7 +284,7 @@ pub(crate) fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }
 
-/// Everything that comes out of a pipe, once it is closed.
+/// Reads a pipe to its end in a thread.
 fn gather(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -297,7 +297,7 @@ fn gather(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// A command line's arguments.
+/// Splits a command line into arguments.
 fn split(line: &str) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut argument: Option<String> = None;

@@ -1,23 +1,26 @@
-//! Whole-system scenarios: the real binary, real clients, real peers.
+//! Whole-system scenarios: the real binary, real clients and real peers.
 //!
-//! What the test binaries share: starting `polity` and never leaving it behind, a [`Kubectl`] that knows how to fail
-//! readably, [`servers`] that live as long as the test process, and [`scenarios!`], which plays the same steps on the
-//! embedded server and on the real one, so that the steps themselves are known to be right. A [`Stage`] is a whole
-//! installation, policy servers included.
+//! Shared by the test binaries:
+//! - [`Polity`] starts the binary under test and guarantees that it exits with the test.
+//! - [`Kubectl`] runs kubectl and reports failures with command line and output.
+//! - [`servers`] holds API servers that run as long as the test process.
+//! - [`scenarios!`] runs the same steps on the embedded server and on the real one. The real one shows that the steps
+//!   themselves are right.
+//! - [`Installation`] is a complete installation, including policy servers.
 
-pub mod door;
+pub mod cleanup;
 pub mod eventually;
+pub mod installation;
 pub mod kubectl;
-pub mod leash;
 pub mod module;
 pub mod polity;
-pub mod scene;
+pub mod replica_client;
+pub mod routing;
+pub mod scenario;
 pub mod servers;
-pub mod signposts;
-pub mod stage;
-pub mod subjects;
+pub mod test_policies;
 
 pub use eventually::eventually;
+pub use installation::Installation;
 pub use kubectl::Kubectl;
 pub use polity::Polity;
-pub use stage::Stage;

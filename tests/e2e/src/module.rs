@@ -1,28 +1,29 @@
-//! Modules made from one of our own policies: others that do the same, and large ones, which take long to compile.
+//! Wasm modules derived from one of our policies: modules with a different digest, and large ones that take long to
+//! compile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use peers::Tool;
 
-/// Sections of a Wasm module that say which functions there are, and what they do.
+/// Wasm section ids of the function signatures and the function bodies.
 const FUNCTIONS: u8 = 3;
 const CODE: u8 = 10;
-/// The magic number and the version.
+/// Length of the magic number and the version.
 const HEAD: usize = 8;
 
-/// The policy that others are made from, as it is built.
+/// The bytes of the policy from which the other modules are derived.
 ///
 /// # Panics
-/// When the policies are not built.
+/// If the policies are not built.
 pub fn policy() -> Vec<u8> {
     let folder = Tool::Policies
         .find()
-        .unwrap_or_else(|missing| panic!("run: {}", missing.mend));
+        .unwrap_or_else(|missing| panic!("run: {}", missing.install_command));
     fs::read(folder.join("pod-privileged.wasm")).expect("the policies are built")
 }
 
-/// A supply of modules that differ: the same code, each with another custom section.
+/// Produces modules with the same code and a different digest each, by adding a custom section.
 #[derive(Debug)]
 pub struct Supply {
     folder: PathBuf,
@@ -31,7 +32,7 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// Modules with this code, as files in a folder.
+    /// Writes modules with this code into a folder.
     pub fn new(folder: &Path, code: Vec<u8>) -> Self {
         fs::create_dir_all(folder).expect("room for a folder");
         Self {
@@ -41,12 +42,12 @@ impl Supply {
         }
     }
 
-    /// Bytes of a module.
+    /// Size of a module in bytes.
     pub fn size(&self) -> usize {
         self.code.len()
     }
 
-    /// The URIs of modules that nobody has seen.
+    /// Creates `n` modules that have not been used before, and returns their URIs.
     pub fn fresh(&mut self, n: usize) -> Vec<String> {
         let first = self.n_made;
         self.n_made += n;
@@ -60,7 +61,7 @@ impl Supply {
     }
 }
 
-/// Appends a custom section that makes the module another one.
+/// Appends a custom section, which changes the digest of the module.
 fn with_section(code: &[u8], n: usize) -> Vec<u8> {
     let content = format!("\u{5}bench{n:08}");
     let mut module = code.to_vec();
@@ -68,8 +69,8 @@ fn with_section(code: &[u8], n: usize) -> Vec<u8> {
     module
 }
 
-/// The same module with its functions several times over, until it has so many bytes. Nobody calls the copies, but
-/// they are compiled, stored and loaded like all others: a large policy as far as its life is concerned.
+/// Repeats the functions of a module until it has at least `size` bytes. The copies are never called, but they are
+/// compiled, stored and loaded like all functions, so the module behaves like a large policy.
 pub fn enlarged(code: &[u8], size: usize) -> Vec<u8> {
     let sections = sections(&code[HEAD..]);
     let repeated = |kind: u8| kind == FUNCTIONS || kind == CODE;
@@ -93,7 +94,7 @@ pub fn enlarged(code: &[u8], size: usize) -> Vec<u8> {
     module
 }
 
-/// The sections of a module by kind, from behind its head.
+/// Splits a module without its header into sections by id.
 fn sections(mut rest: &[u8]) -> Vec<(u8, &[u8])> {
     let mut sections = Vec::new();
     while let Some((&kind, after)) = rest.split_first() {
@@ -111,7 +112,7 @@ fn section(module: &mut Vec<u8>, kind: u8, content: &[u8]) {
     module.extend_from_slice(content);
 }
 
-/// A number as Wasm writes it, and what follows it.
+/// Decodes a LEB128 number. Returns it and the remaining bytes.
 fn number(bytes: &[u8]) -> (usize, &[u8]) {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The binary under test.
+//! Starts and stops the binary under test.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
@@ -11,42 +11,42 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
-use crate::leash::Leash;
+use crate::cleanup::CleanupGuard;
 
-/// How long a start or an end may take before something is wrong.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// How long the last line of a process that is gone may be on its way.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// What a process that serves says last when it is up, with the kubeconfig after it.
-const UP: &str = "export KUBECONFIG=";
+/// Upper limit for a start or a shutdown.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// How long to wait for remaining output of a process that has exited.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Prefix of the last line that a server prints when it is ready. The path of the kubeconfig follows.
+const READY_PREFIX: &str = "export KUBECONFIG=";
 
 /// `target/debug/polity`, which `cargo xtask test` builds before the tests run.
 ///
 /// # Panics
-/// When it is not there.
+/// If the binary does not exist.
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
     let folder = test.ancestors().nth(2).expect("tests lie in debug/deps");
     let binary = folder.join("polity");
     assert!(
         binary.is_file(),
-        "{} is not there; run: cargo build --workspace --bin polity",
+        "{} does not exist; run: cargo build --workspace --bin polity",
         binary.display()
     );
     binary
 }
 
-/// A port of this machine that was free a moment ago.
+/// A loopback port that was free a moment ago.
 ///
 /// # Panics
-/// When no port is free.
+/// If no port is free.
 pub fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
     let address = listener.and_then(|listener| listener.local_addr());
     address.expect("there is a free port").port()
 }
 
-/// A folder that goes with the test.
+/// A temporary folder that is removed when the test ends.
 pub fn folder() -> TempDir {
     tempfile::Builder::new()
         .prefix("polity-e2e-")
@@ -54,7 +54,7 @@ pub fn folder() -> TempDir {
         .expect("there is room for a folder")
 }
 
-/// The program with an environment of its own, whose home is `home`.
+/// A command that runs the binary with a clean environment and `home` as its home.
 pub fn command(home: &Path) -> Command {
     let mut command = Command::new(binary());
     command
@@ -66,7 +66,7 @@ pub fn command(home: &Path) -> Command {
     command
 }
 
-/// Runs a command that ends by itself.
+/// Runs the binary until it exits.
 pub fn run<A: AsRef<OsStr>>(home: &Path, arguments: impl IntoIterator<Item = A>) -> Output {
     command(home)
         .args(arguments)
@@ -74,62 +74,62 @@ pub fn run<A: AsRef<OsStr>>(home: &Path, arguments: impl IntoIterator<Item = A>)
         .expect("polity can be started")
 }
 
-/// A serving process. It ends when this is dropped, and when our process ends in whatever way.
+/// A running server process. It is killed when this value is dropped, or when the test process ends for any reason.
 #[derive(Debug)]
 pub struct Polity {
     child: Child,
-    leash: Leash,
+    cleanup: CleanupGuard,
     kubeconfig: PathBuf,
-    said: String,
+    stderr: String,
     lines: Receiver<String>,
 }
 
-/// How a process that should have served, or was told to stop, ended.
+/// Result of a process that has exited.
 #[derive(Debug)]
-pub struct Ended {
-    /// Its exit status.
+pub struct ProcessExit {
     pub status: ExitStatus,
     /// Everything that it wrote to standard error.
-    pub said: String,
+    pub stderr: String,
 }
 
 impl Polity {
-    /// Starts `polity apiserver` on a data directory, on a port that is free.
+    /// Starts `polity apiserver` with a data directory on a free port.
     pub fn apiserver(data_dir: &Path) -> Self {
         Self::serve("apiserver", data_dir)
     }
 
-    /// Starts `polity up` on a data directory, on a port that is free.
+    /// Starts `polity up` with a data directory on a free port.
     pub fn up(data_dir: &Path) -> Self {
         Self::serve("up", data_dir)
     }
 
-    fn serve(word: &str, data_dir: &Path) -> Self {
+    fn serve(subcommand: &str, data_dir: &Path) -> Self {
         let mut command = command(data_dir);
-        command.args([word, "--listen", "127.0.0.1:0", "--data-dir"]);
+        command.args([subcommand, "--listen", "127.0.0.1:0", "--data-dir"]);
         Self::start(command.arg(data_dir))
-            .unwrap_or_else(|ended| panic!("polity {word} ended: {ended:?}"))
+            .unwrap_or_else(|ended| panic!("polity {subcommand} exited: {ended:?}"))
     }
 
-    /// Starts a command that serves an API and waits until it says that it is up; `Err` when it ended instead.
-    pub fn start(command: &mut Command) -> Result<Self, Ended> {
-        let kubeconfig = |line: &str| Some(PathBuf::from(line.trim().strip_prefix(UP)?));
+    /// Starts a command that serves an API, and waits until it is ready. Returns `Err` if the process exits first.
+    pub fn start(command: &mut Command) -> Result<Self, ProcessExit> {
+        let kubeconfig = |line: &str| Some(PathBuf::from(line.trim().strip_prefix(READY_PREFIX)?));
         let (mut polity, kubeconfig) = Self::start_until(command, kubeconfig)?;
         polity.kubeconfig = kubeconfig;
         Ok(polity)
     }
 
-    /// Starts a serving command and waits for the line that says what there is to know; `Err` when it ended instead.
+    /// Starts a server command and waits for a line from which `up` extracts a value. Returns `Err` if the process
+    /// exits first.
     pub fn start_until<T>(
         command: &mut Command,
         up: impl Fn(&str) -> Option<T>,
-    ) -> Result<(Self, T), Ended> {
+    ) -> Result<(Self, T), ProcessExit> {
         let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("polity can be started");
-        let leash = Leash::process(child.id()).expect("sh can be started");
+        let cleanup = CleanupGuard::process(child.id()).expect("sh can be started");
         let errors = child.stderr.take().expect("it is piped");
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
@@ -141,15 +141,15 @@ impl Polity {
         });
         let mut polity = Self {
             child,
-            leash,
+            cleanup,
             kubeconfig: PathBuf::new(),
-            said: String::new(),
+            stderr: String::new(),
             lines,
         };
         loop {
-            match polity.lines.recv_timeout(PATIENCE) {
+            match polity.lines.recv_timeout(TIMEOUT) {
                 Ok(line) => {
-                    polity.hear(&line);
+                    polity.record_line(&line);
                     if let Some(found) = up(&line) {
                         return Ok((polity, found));
                     }
@@ -157,73 +157,74 @@ impl Polity {
                 Err(RecvTimeoutError::Disconnected) => return Err(polity.wait()),
                 Err(RecvTimeoutError::Timeout) => {
                     panic!(
-                        "polity is not up after {PATIENCE:?}; it said:\n{}",
-                        polity.said
+                        "polity is not ready after {TIMEOUT:?}; stderr:\n{}",
+                        polity.stderr
                     )
                 }
             }
         }
     }
 
-    /// The kubeconfig that it named.
+    /// The path of the kubeconfig that the process printed when it was ready.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it said until it was up.
-    pub fn said(&self) -> &str {
-        &self.said
+    /// Standard error up to the moment when the process was ready.
+    pub fn stderr(&self) -> &str {
+        &self.stderr
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         rustix::process::kill_process(pid.expect("a child has a pid"), signal)
             .expect("our child can be signalled");
     }
 
-    /// Waits for its end.
+    /// Waits until the process exits.
     ///
     /// # Panics
-    /// When it goes on for a minute.
-    pub fn wait(mut self) -> Ended {
+    /// If the process still runs after one minute.
+    pub fn wait(mut self) -> ProcessExit {
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => self.hear(&line),
+            match self.lines.recv_timeout(TIMEOUT) {
+                Ok(line) => self.record_line(&line),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("polity goes on after {PATIENCE:?}; it said:\n{}", self.said)
+                    panic!(
+                        "polity still runs after {TIMEOUT:?}; stderr:\n{}",
+                        self.stderr
+                    )
                 }
             }
         }
         let status = self.child.wait().expect("our child can be waited for");
-        self.leash.release();
-        Ended {
+        self.cleanup.release();
+        ProcessExit {
             status,
-            said: std::mem::take(&mut self.said),
+            stderr: std::mem::take(&mut self.stderr),
         }
     }
 
-    /// Ctrl-C, and its end.
-    pub fn interrupt(self) -> Ended {
+    /// Sends SIGINT, as Ctrl-C does, and waits until the process exits.
+    pub fn interrupt(self) -> ProcessExit {
         self.signal(Signal::INT);
         self.wait()
     }
 
-    /// SIGKILL, and its end.
-    pub fn kill(self) -> Ended {
+    /// Sends SIGKILL and waits until the process exits.
+    pub fn kill(self) -> ProcessExit {
         self.signal(Signal::KILL);
         self.wait()
     }
 
-    fn hear(&mut self, line: &str) {
-        self.said.push_str(line);
-        self.said.push('\n');
+    fn record_line(&mut self, line: &str) {
+        self.stderr.push_str(line);
+        self.stderr.push('\n');
     }
 }
 
@@ -231,13 +232,13 @@ impl Drop for Polity {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
-        self.leash.release();
-        // Of a test that fails, both sides should be heard.
+        self.cleanup.release();
+        // When a test fails, print the output of the server as well.
         if thread::panicking() {
-            while let Ok(line) = self.lines.recv_timeout(LAST_WORDS) {
-                self.hear(&line);
+            while let Ok(line) = self.lines.recv_timeout(DRAIN_TIMEOUT) {
+                self.record_line(&line);
             }
-            eprintln!("polity {} said:\n{}", self.child.id(), self.said);
+            eprintln!("stderr of polity {}:\n{}", self.child.id(), self.stderr);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The certificates of a throw-away cluster.
+//! The certificates of a temporary cluster.
 //!
-//! Made here and not by polity-pki: the judge should not lean on what it judges.
+//! They are not created with polity-pki, so that the reference cluster does not depend on the code under test.
 
 use std::fs;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(crate) struct Pair {
     pub(crate) key: PathBuf,
 }
 
-/// Everything that the programs of a cluster need to trust each other.
+/// All certificates that the programs of a cluster need.
 pub(crate) struct Certificates {
     pub(crate) authority: PathBuf,
     pub(crate) serving: Pair,
@@ -30,7 +30,7 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes all of them in `folder`. `addresses` are those of the API server.
+    /// Creates all certificates in `folder`. `addresses` are those of the API server.
     pub(crate) fn create(folder: &Path, addresses: &[IpAddr]) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let authority = authority()?;

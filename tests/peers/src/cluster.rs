@@ -17,7 +17,7 @@ use crate::certificates::{Certificates, Pair, write_secret};
 use crate::process::{Lifetime, Process};
 use crate::tools::Tool;
 
-/// Services get addresses of loopback: nothing outside this machine can have them.
+/// Services get loopback addresses, which cannot conflict with other machines.
 const SERVICE_RANGE: &str = "127.96.0.0/16";
 /// The address of the Service `kubernetes`.
 const SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 96, 0, 1));
@@ -26,17 +26,17 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,ser
     serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,\
     persistentvolumeclaim-protection-controller";
 
-/// The one program that is ended and started alone.
+/// The only program that tests restart separately.
 const API_SERVER: &str = "kube-apiserver";
 
-/// Between two looks at a server that is not ready yet.
+/// Delay between two readiness checks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Two minutes: a loaded machine of two cores needs ten seconds.
-const LOOKS: u32 = 1200;
-/// A free port may be taken by another before its new owner binds it.
+/// Two minutes in total. A loaded machine with two cores needs ten seconds.
+const MAX_CHECKS: u32 = 1200;
+/// Another process may take a free port before the program binds it.
 const ATTEMPTS: u32 = 3;
 
-/// A running control plane. It ends when this is dropped, and when our process ends in whatever way.
+/// A running control plane. It is stopped when this value is dropped, or when the process ends for any reason.
 #[derive(Debug)]
 pub struct Cluster {
     processes: Vec<Process>,
@@ -45,21 +45,21 @@ pub struct Cluster {
     programs: PathBuf,
     kubectl: PathBuf,
     logs: PathBuf,
-    /// What the API server was started with.
+    /// The command line of the API server, for a restart.
     server_flags: Vec<OsString>,
     folder: Option<TempDir>,
 }
 
 impl Cluster {
-    /// Starts one in a folder of its own and waits until it is ready, some five seconds.
+    /// Starts a control plane in a temporary folder and waits until it is ready. This takes about five seconds.
     pub fn start() -> Result<Self> {
         Self::start_without(&[])
     }
 
-    /// As [`Cluster::start`], without these admission plugins.
+    /// Like [`Cluster::start`], without these admission plugins.
     pub fn start_without(admission_plugins: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("polity-peers-").tempdir()?;
-        let mut cluster = Self::start_in(folder.path(), Lifetime::Ours, admission_plugins)?;
+        let mut cluster = Self::start_in(folder.path(), Lifetime::Guarded, admission_plugins)?;
         cluster.folder = Some(folder);
         Ok(cluster)
     }
@@ -71,7 +71,7 @@ impl Cluster {
     ) -> Result<Self> {
         let programs = Tool::Kubernetes
             .find()
-            .map_err(|missing| anyhow!("{}; run: {}", missing.why, missing.mend))?;
+            .map_err(|missing| anyhow!("{}; run: {}", missing.why, missing.install_command))?;
         let mut last_error = anyhow!("not tried");
         for attempt in 0..ATTEMPTS {
             let folder = folder.join(attempt.to_string());
@@ -134,7 +134,7 @@ impl Cluster {
                 "kube-controller-manager",
                 &manager_flags(&manager_kubeconfig, &certificates),
             )?);
-            // Pods cannot be created before their account is there.
+            // Pods cannot be created before their ServiceAccount exists.
             cluster.wait(&["get", "serviceaccount", "default", "--namespace", "default"])
         });
         match outcome {
@@ -146,12 +146,12 @@ impl Cluster {
         }
     }
 
-    /// Where the API server listens.
+    /// The URL of the API server.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// A kubeconfig with the admin's credentials.
+    /// A kubeconfig with administrator credentials.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -161,17 +161,17 @@ impl Cluster {
         &self.kubectl
     }
 
-    /// Kills the API server alone. What it has stored stays, and the others go on and wait for it.
+    /// Kills only the API server. Its data stays, and the other programs wait for it.
     pub fn kill_api_server(&mut self) {
         self.processes
             .retain(|process| process.name() != API_SERVER);
     }
 
-    /// Starts an API server that was killed where it was, and waits until it is ready.
+    /// Restarts a killed API server with the same flags, and waits until it is ready.
     pub fn start_api_server(&mut self) -> Result<()> {
         let program = self.programs.join(API_SERVER);
-        let server = Process::start(&program, &self.server_flags, &self.logs, Lifetime::Ours)?;
-        // After the store, which ends last.
+        let server = Process::start(&program, &self.server_flags, &self.logs, Lifetime::Guarded)?;
+        // Position 1: etcd is stopped last.
         self.processes.insert(1, server);
         self.wait(&["get", "--raw", "/readyz"])
     }
@@ -183,16 +183,16 @@ impl Cluster {
             .map(|process| (process.name(), process.id()))
     }
 
-    /// Repeats a kubectl command until it succeeds or one of the programs has ended.
+    /// Repeats a kubectl command until it succeeds or a program exits.
     fn wait(&mut self, arguments: &[&str]) -> Result<()> {
-        let mut last_words = String::new();
-        for _ in 0..LOOKS {
+        let mut log_tail = String::new();
+        for _ in 0..MAX_CHECKS {
             for process in &mut self.processes {
-                if let Some(status) = process.ended() {
+                if let Some(status) = process.exit_status() {
                     bail!(
                         "{} ended with {status}:\n{}",
                         process.name(),
-                        process.last_words()
+                        process.log_tail()
                     );
                 }
             }
@@ -200,11 +200,11 @@ impl Cluster {
             if output.status.success() {
                 return Ok(());
             }
-            last_words = String::from_utf8_lossy(&output.stderr).into_owned();
+            log_tail = String::from_utf8_lossy(&output.stderr).into_owned();
             std::thread::sleep(PAUSE);
         }
         bail!(
-            "kubectl {} never succeeded: {last_words}",
+            "kubectl {} never succeeded: {log_tail}",
             arguments.join(" ")
         )
     }
@@ -224,7 +224,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // The store last: a server that has lost it fills its log with complaints.
+        // Stop etcd last: an API server without its store fills its log with errors.
         while let Some(process) = self.processes.pop() {
             drop(process);
         }
@@ -232,7 +232,7 @@ impl Drop for Cluster {
     }
 }
 
-/// What a failed attempt has set free ends with it; what is ours ends by being dropped.
+/// Kills the detached programs of a failed attempt. Other programs are killed on drop.
 fn end_detached(cluster: &Cluster, lifetime: Lifetime) {
     if lifetime == Lifetime::Detached {
         for (_, id) in cluster.processes() {
@@ -242,7 +242,7 @@ fn end_detached(cluster: &Cluster, lifetime: Lifetime) {
 }
 
 fn free_ports() -> Result<[u16; 3]> {
-    // All held at once, else one port could be handed out twice.
+    // Bind all at once, so that no port is returned twice.
     let listeners = [bind()?, bind()?, bind()?];
     let mut ports = [0; 3];
     for (port, listener) in ports.iter_mut().zip(&listeners) {
@@ -267,7 +267,7 @@ fn etcd_flags(folder: &Path, client_port: u16, peer_port: u16) -> Vec<OsString> 
         flag("initial-advertise-peer-urls", &peer),
         flag("initial-cluster", format!("peers={peer}")),
         flag("log-level", "warn"),
-        // The data end with the cluster.
+        // The data is deleted with the cluster.
         "--unsafe-no-fsync".into(),
     ]
 }
@@ -282,7 +282,7 @@ fn server_flags(
         flag("etcd-servers", format!("http://127.0.0.1:{etcd_port}")),
         flag("bind-address", "127.0.0.1"),
         flag("advertise-address", "127.0.0.1"),
-        // The other types refuse a loopback address.
+        // The other types reject a loopback address.
         flag("endpoint-reconciler-type", "none"),
         flag("secure-port", api_port.to_string()),
         flag("cert-dir", folder.join("pki")),
@@ -303,7 +303,7 @@ fn server_flags(
         ),
         flag("service-cluster-ip-range", SERVICE_RANGE),
         flag("authorization-mode", "RBAC"),
-        // As every cluster has it: whether a Pod may be privileged is for policies to say.
+        // As in most clusters. Whether a Pod may be privileged is decided by policies.
         flag("allow-privileged", "true"),
     ]
 }

@@ -1,4 +1,4 @@
-//! One real cluster for a person: started, left running, asked for, stopped.
+//! One real cluster for manual use, which keeps running in the background.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::tools::kube_cache;
 /// The cluster that [`up`] started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Where its API server listens.
+    /// The URL of the API server.
     pub url: String,
-    /// A kubeconfig with the admin's credentials.
+    /// A kubeconfig with administrator credentials.
     pub kubeconfig: PathBuf,
     /// The kubectl of the same release.
     pub kubectl: PathBuf,
@@ -24,7 +24,7 @@ pub struct Running {
     pub processes: Vec<(String, u32)>,
 }
 
-/// Starts the cluster, unless it runs already.
+/// Starts the cluster unless it is running.
 pub fn up() -> Result<Running> {
     if let Some(running) = running()? {
         return Ok(running);
@@ -51,12 +51,12 @@ pub fn up() -> Result<Running> {
     Ok(running)
 }
 
-/// Stops the cluster and forgets its data; false if none was running.
+/// Stops the cluster and deletes its data. Returns false if none was running.
 pub fn down() -> Result<bool> {
     let Some(running) = running()? else {
         return Ok(false);
     };
-    // The store last, as it was started first.
+    // Stop etcd last, because it was started first.
     for (_, id) in running
         .processes
         .iter()
@@ -69,7 +69,7 @@ pub fn down() -> Result<bool> {
     Ok(true)
 }
 
-/// The cluster, if all its programs run.
+/// Returns the cluster if all its programs are running.
 pub fn running() -> Result<Option<Running>> {
     let Ok(text) = fs::read_to_string(state_file()) else {
         return Ok(None);
@@ -85,7 +85,7 @@ pub fn running() -> Result<Option<Running>> {
     if alive == running.processes.len() {
         return Ok(Some(running));
     }
-    // Half a cluster is of no use to anyone.
+    // A partial cluster is not usable, so the rest is stopped.
     for (_, id) in running
         .processes
         .iter()
@@ -99,12 +99,12 @@ pub fn running() -> Result<Option<Running>> {
 
 pub(crate) fn signal(id: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-        // A process that has just ended is what we want.
+        // The process may have exited already.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Whether the process with this id still is the program we started: ids are used again.
+/// Whether the process with this id is still the program that was started. The kernel reuses ids.
 fn is_ours(name: &str, id: u32) -> bool {
     let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else {
         return false;

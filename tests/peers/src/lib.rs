@@ -1,9 +1,9 @@
-//! The programs that tests hold Polity against: the real Kubernetes, older kubectls, the Python client, client-go,
-//! a registry, Go's templates.
+//! The programs that tests compare Polity with: the real Kubernetes, older kubectl releases, the Python client,
+//! client-go, a registry, Go templates.
 //!
-//! None of them is part of Polity and none is needed to use it. [`Tool::find`] says where one is or how to get it; a
-//! test that needs a missing one calls [`Tool::or_leave_out`] and returns. `Cluster` (feature `cluster`) starts a real API server that
-//! never outlives the process that started it.
+//! Polity does not need any of them. [`Tool::find`] returns the path of a tool or how to install it. A test that needs
+//! a missing tool calls [`Tool::or_skip`] and returns. `Cluster` (feature `cluster`) starts a real API server that is
+//! killed together with the process that started it.
 
 pub mod modules;
 pub mod stopwatch;

@@ -1,4 +1,4 @@
-//! Starts and stops the real Kubernetes for a person; `cargo xtask kube` calls it.
+//! Starts and stops the real Kubernetes for manual use. `cargo xtask kube` runs it.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,11 +10,11 @@ use peers::detached::{self, Running};
 #[derive(Parser)]
 #[command(about = "Run the real Kubernetes on loopback")]
 enum Args {
-    /// Start it, unless it runs
+    /// Start the cluster unless it is running
     Up,
-    /// Stop it and remove its data
+    /// Stop the cluster and remove its data
     Down,
-    /// Print the lines that point a shell at it
+    /// Print the shell variables to use the cluster
     Env,
 }
 
@@ -46,21 +46,21 @@ fn run(args: &Args) -> Result<()> {
             eprintln!(
                 "{}",
                 if stopped {
-                    "stopped, its data are removed"
+                    "stopped, and its data was removed"
                 } else {
-                    "nothing was running"
+                    "no cluster was running"
                 }
             );
         }
         Args::Env => match detached::running()? {
             Some(running) => print_env(&running)?,
-            None => bail!("nothing is running; run: cargo xtask kube up"),
+            None => bail!("no cluster is running; run: cargo xtask kube up"),
         },
     }
     Ok(())
 }
 
-/// To standard output, for `eval`.
+/// Prints to standard output, for `eval`.
 fn print_env(running: &Running) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "export KUBECONFIG='{}'", running.kubeconfig.display())?;

@@ -1,22 +1,22 @@
-//! Fixtures that others publish as Go modules: downloaded once, into Go's own cache.
+//! Fixtures that are published as Go modules. They are downloaded once, into the Go module cache.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::tools;
 
-/// Gateway API, whose CRDs and examples are fixtures.
+/// Gateway API, whose CRDs and examples are used as fixtures.
 pub const GATEWAY_API: &str = "sigs.k8s.io/gateway-api@v1.6.3";
 
-/// The folder of a module; `None` after saying that the calling test is left out, since Go is missing.
+/// The folder of a module. Returns `None` after printing that the calling test is skipped, because Go is missing.
 ///
 /// # Panics
-/// With `CI=true`: a check that was meant to run must not be skipped there.
-pub fn module_or_leave_out(module: &str) -> Option<PathBuf> {
+/// With `CI=true`, where no test may be skipped.
+pub fn module_or_skip(module: &str) -> Option<PathBuf> {
     match download(module) {
         Ok(folder) => Some(folder),
         Err(why) => {
-            let what = format!("left out: a test with files of {module}: {why}; install Go");
+            let what = format!("skipped: a test with files of {module}: {why}; install Go");
             assert!(!tools::in_ci(), "{what} (a failure with CI=true)");
             eprintln!("{what}");
             None
@@ -25,7 +25,7 @@ pub fn module_or_leave_out(module: &str) -> Option<PathBuf> {
 }
 
 fn download(module: &str) -> Result<PathBuf, String> {
-    // Not in a folder with a go.mod, which would have its own say.
+    // Not in a folder with a go.mod file, which would affect the download.
     let home = tools::cache().join("go-modules");
     std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
     let go = |arguments: &[&str]| -> Result<String, String> {

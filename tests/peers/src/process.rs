@@ -1,4 +1,4 @@
-//! A child process with a log file, either tied to our life or set free.
+//! A child process with a log file, guarded or detached.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,18 +8,18 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 
-/// How long a child lives.
+/// When a child process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// Until the [`Process`] is dropped or our process ends in whatever way.
-    Ours,
-    /// Until someone ends it by its pid.
+    /// When the [`Process`] is dropped, or when our process ends for any reason.
+    Guarded,
+    /// When another process kills it by its id.
     Detached,
 }
 
 /// Runs the program `"$@"` and kills it as soon as standard input is closed. The kernel closes our end of the pipe
-/// even when we are killed, so nothing that we start is left behind. The other way, when the program ends, so does the
-/// shell, with the same status.
+/// even when our process is killed, so no child is left running. When the program exits, the shell exits with the same
+/// status.
 const GUARD: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -42,7 +42,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program`, whose output goes to `<logs>/<its name>.log`.
+    /// Starts `program`. Its output goes to `<logs>/<its name>.log`.
     pub(crate) fn start(
         program: &Path,
         arguments: &[OsString],
@@ -58,7 +58,7 @@ impl Process {
         let log = logs.join(format!("{name}.log"));
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let mut command = match lifetime {
-            Lifetime::Ours => {
+            Lifetime::Guarded => {
                 let mut command = Command::new("sh");
                 command
                     .args(["-c", GUARD, "guard"])
@@ -68,7 +68,7 @@ impl Process {
             }
             Lifetime::Detached => {
                 let mut command = Command::new(program);
-                // A group of its own, so that Ctrl-C in the terminal does not reach it.
+                // A separate process group, so that Ctrl-C in the terminal does not reach it.
                 command.stdin(Stdio::null()).process_group(0);
                 command
             }
@@ -88,7 +88,7 @@ impl Process {
         })
     }
 
-    /// The process to end; for a detached child only.
+    /// The id of the process. For detached children only.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -98,13 +98,13 @@ impl Process {
         &self.name
     }
 
-    /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    /// The exit status, if the process has exited.
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The last lines it wrote.
-    pub(crate) fn last_words(&self) -> String {
+    /// The last lines of the log.
+    pub(crate) fn log_tail(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<_> = text.lines().rev().take(15).collect();
@@ -114,7 +114,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.lifetime == Lifetime::Ours {
+        if self.lifetime == Lifetime::Guarded {
             drop(self.child.stdin.take());
             let _ = self.child.wait();
         }
@@ -128,7 +128,8 @@ mod tests {
 
     use super::*;
 
-    /// A program that holds the other end of a socket: we see its end as the end of the stream, without polling.
+    /// Starts a program that holds the other end of a socket. The stream ends when the program exits, so the test
+    /// needs no polling.
     fn start_holding(script: &str) -> (Process, UnixStream) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -138,7 +139,7 @@ mod tests {
             Path::new("python3"),
             &arguments,
             folder.path(),
-            Lifetime::Ours,
+            Lifetime::Guarded,
         )
         .unwrap();
         let (stream, _) = listener.accept().unwrap();
@@ -149,7 +150,7 @@ mod tests {
     fn a_child_ends_when_it_is_dropped() {
         let script = "import socket,sys,time; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[2]); time.sleep(600)";
         if Command::new("python3").arg("--version").output().is_err() {
-            eprintln!("left out: python3 is not there");
+            eprintln!("skipped: python3 does not exist");
             return;
         }
         let (process, mut stream) = start_holding(script);
@@ -165,14 +166,19 @@ mod tests {
     fn the_end_of_a_child_is_seen_with_its_status_and_last_words() {
         let folder = tempfile::tempdir().unwrap();
         let arguments = ["-c", "echo so it ends; exit 7"].map(OsString::from);
-        let mut process =
-            Process::start(Path::new("sh"), &arguments, folder.path(), Lifetime::Ours).unwrap();
-        // `wait` closes the pipe first, which would race the program's own end.
+        let mut process = Process::start(
+            Path::new("sh"),
+            &arguments,
+            folder.path(),
+            Lifetime::Guarded,
+        )
+        .unwrap();
+        // `wait` closes the pipe first, which would race with the exit of the program.
         let pipe = process.child.stdin.take();
         let status = process.child.wait().unwrap();
         drop(pipe);
         assert_eq!(status.code(), Some(7));
-        assert_eq!(process.last_words(), "so it ends");
-        assert!(process.ended().is_some());
+        assert_eq!(process.log_tail(), "so it ends");
+        assert!(process.exit_status().is_some());
     }
 }

@@ -14,25 +14,25 @@ use crate::certificates::Certificates;
 use crate::process::{Lifetime, Process};
 use crate::tools::Tool;
 
-/// Who may use a registry that asks for a password.
+/// The user and password of a registry with authentication.
 pub const USER: &str = "polity";
 pub const PASSWORD: &str = "wasm-modules";
 /// [`PASSWORD`] as `htpasswd -B` writes it.
 const PASSWORD_FILE: &str = "polity:$2y$05$9GwuftTpotoEhNDO1eU0ZuYRlxdTZd/rgtE/vyjfWBbRJsmOmvjnC\n";
 
-/// Between two looks at a registry that is not ready yet.
+/// Delay between two readiness checks.
 const PAUSE: Duration = Duration::from_millis(20);
-const LOOKS: u32 = 1500;
+const MAX_CHECKS: u32 = 1500;
 
-/// How a registry is set up.
+/// Options of a registry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Setup {
     pub tls: bool,
-    /// Whether it asks for [`USER`] and [`PASSWORD`].
+    /// Whether it requires [`USER`] and [`PASSWORD`].
     pub password: bool,
 }
 
-/// A running registry. It ends when this is dropped.
+/// A running registry. It is stopped when this value is dropped.
 #[derive(Debug)]
 pub struct Registry {
     _process: Process,
@@ -42,11 +42,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts one, empty, and waits until it listens.
+    /// Starts an empty registry and waits until it listens.
     pub fn start(setup: Setup) -> Result<Self> {
         let program = Tool::Registry
             .find()
-            .map_err(|missing| anyhow!("{}; run: {}", missing.why, missing.mend))?;
+            .map_err(|missing| anyhow!("{}; run: {}", missing.why, missing.install_command))?;
         let folder = tempfile::Builder::new()
             .prefix("polity-registry-")
             .tempdir()?;
@@ -67,8 +67,8 @@ impl Registry {
         fs::write(&path, configuration)?;
         fs::write(folder.path().join("htpasswd"), PASSWORD_FILE)?;
         let arguments = [OsString::from("serve"), path.into_os_string()];
-        let mut process = Process::start(&program, &arguments, folder.path(), Lifetime::Ours)?;
-        for _ in 0..LOOKS {
+        let mut process = Process::start(&program, &arguments, folder.path(), Lifetime::Guarded)?;
+        for _ in 0..MAX_CHECKS {
             if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 let authority = certificates
                     .map(|certificates| fs::read_to_string(certificates.authority))
@@ -80,12 +80,12 @@ impl Registry {
                     folder,
                 });
             }
-            if process.ended().is_some() {
-                bail!("the registry ended: {}", process.last_words());
+            if process.exit_status().is_some() {
+                bail!("the registry ended: {}", process.log_tail());
             }
             thread::sleep(PAUSE); // tidy: a condition with a deadline
         }
-        bail!("the registry does not listen: {}", process.last_words())
+        bail!("the registry does not listen: {}", process.log_tail())
     }
 
     /// `127.0.0.1:PORT`.
@@ -93,12 +93,12 @@ impl Registry {
         &self.host
     }
 
-    /// The certificate of its authority in PEM, if it speaks TLS.
+    /// The CA certificate in PEM, if the registry uses TLS.
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
-    /// Where it keeps its content.
+    /// The folder in which the registry stores its content.
     pub fn content(&self) -> std::path::PathBuf {
         self.folder.path().join("content")
     }

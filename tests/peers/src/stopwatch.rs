@@ -1,14 +1,14 @@
-//! How the benchmarks measure.
+//! Time measurement for benchmarks.
 
 use std::time::{Duration, Instant};
 
-/// The moment at which a measurement begins.
+/// The start time of a measurement.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 pub fn start() -> Instant {
     Instant::now()
 }
 
-/// The best of several runs: what disturbs a run only makes it slower.
+/// The shortest of several runs. Disturbances only make a run slower.
 pub fn best_of(n_runs: u32, mut work: impl FnMut()) -> Duration {
     let run = |_| {
         let start = start();

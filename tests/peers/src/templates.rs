@@ -1,4 +1,4 @@
-//! The Go program under tools/template-oracle: built once, asked in batches.
+//! The Go program in `tools/template-oracle`, which is built once and called with batches of cases.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::tools::{cache, in_ci};
 
-/// The program; `None` after saying that it cannot be built.
+/// The path of the program. Returns `None` after printing that it cannot be built.
 ///
 /// # Panics
-/// With `CI=true`: a check that was meant to run must not be skipped there.
+/// With `CI=true`, where no test may be skipped.
 pub fn find() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = BUILT.get_or_init(|| match build() {
@@ -22,14 +22,14 @@ pub fn find() -> Option<&'static Path> {
                 !in_ci(),
                 "the template oracle (fails with CI=true): {error:#}"
             );
-            eprintln!("left out: templates against Go: {error:#}; install Go to run them");
+            eprintln!("skipped: templates against Go: {error:#}; install Go to run them");
             None
         }
     });
     built.as_deref()
 }
 
-/// Builds the program. Go builds only what changed, so that asking it every time is cheap.
+/// Builds the program. Go only rebuilds changes, so this can be called every time.
 pub fn build() -> Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/template-oracle");
     let program = cache().join("template-oracle").join("template-oracle");
@@ -39,13 +39,13 @@ pub fn build() -> Result<PathBuf> {
         .arg(".")
         .current_dir(&source)
         .status()
-        .context("go is not there")?;
+        .context("go does not exist")?;
     ensure!(status.success(), "go build failed in {}", source.display());
     Ok(program)
 }
 
-/// What the program, called with `flags`, answers to a JSON list of cases: a line of JSON for each.
-pub fn ask(program: &Path, flags: &[&str], cases: Vec<u8>) -> Result<String> {
+/// Runs the program with `flags` on a JSON list of cases. Returns one line of JSON per case.
+pub fn run_cases(program: &Path, flags: &[&str], cases: Vec<u8>) -> Result<String> {
     let mut child = Command::new(program)
         .args(flags)
         .env("TZ", "UTC")

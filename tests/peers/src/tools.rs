@@ -1,15 +1,15 @@
-//! Where the peers are, and what to do when one is not there.
+//! Finds the external tools, and names the command that installs a missing one.
 
 use std::env;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The Kubernetes release that is the oracle.
+/// The Kubernetes release that tests compare with.
 pub const KUBERNETES: &str = "v1.37.1";
-/// The etcd release under it.
+/// The etcd release that it uses.
 pub const ETCD: &str = "v3.7.3";
-/// A kubectl of the time before client-side streaming lists, protobuf-only bodies and kuberc.
+/// A kubectl release from before streaming lists, protobuf bodies and kuberc.
 pub const OLD_KUBECTL: &str = "v1.29.6";
 
 /// A program that some tests need.
@@ -31,19 +31,18 @@ pub enum Tool {
     Registry,
 }
 
-/// A program that is not there.
+/// A tool that is not installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What cannot be tested without it.
+    /// The tests that need it.
     pub what: String,
-    /// What was looked for and not found.
+    /// What was not found.
     pub why: String,
-    /// The command that brings it.
-    pub mend: String,
+    /// The command that installs it.
+    pub install_command: String,
 }
 
 impl Tool {
-    /// Every tool.
     pub const ALL: [Self; 7] = [
         Self::Kubernetes,
         Self::Kubectl,
@@ -54,7 +53,7 @@ impl Tool {
         Self::Registry,
     ];
 
-    /// Where the tool is.
+    /// Finds the path of the tool.
     pub fn find(self) -> Result<PathBuf, Missing> {
         match self {
             Self::Kubernetes => kubernetes(),
@@ -67,11 +66,11 @@ impl Tool {
         }
     }
 
-    /// Where the tool is; `None` after saying that the calling test is left out.
+    /// Finds the path of the tool. Returns `None` after printing that the calling test is skipped.
     ///
     /// # Panics
-    /// With `CI=true`: a check that was meant to run must not be skipped there.
-    pub fn or_leave_out(self) -> Option<PathBuf> {
+    /// With `CI=true`, where no test may be skipped.
+    pub fn or_skip(self) -> Option<PathBuf> {
         match self.find() {
             Ok(path) => Some(path),
             Err(missing) => {
@@ -80,11 +79,11 @@ impl Tool {
                     "{} (fails with CI=true): {}; run: {}",
                     missing.what,
                     missing.why,
-                    missing.mend
+                    missing.install_command
                 );
                 eprintln!(
-                    "left out: {}: {}; run: {}",
-                    missing.what, missing.why, missing.mend
+                    "skipped: {}: {}; run: {}",
+                    missing.what, missing.why, missing.install_command
                 );
                 None
             }
@@ -92,12 +91,12 @@ impl Tool {
     }
 }
 
-/// Whether a missing tool is a failure.
+/// Whether `CI=true` is set, so that a missing tool is a failure.
 pub fn in_ci() -> bool {
     variable("CI").is_some_and(|value| value == "true" || value == "1")
 }
 
-/// `$XDG_CACHE_HOME/polity`, or `~/.cache/polity`: what is built once and kept outside the tree.
+/// `$XDG_CACHE_HOME/polity`, or `~/.cache/polity`: the folder for downloads and builds outside the repository.
 pub fn cache() -> PathBuf {
     let base = variable("XDG_CACHE_HOME")
         .filter(|path| Path::new(path).is_absolute())
@@ -106,7 +105,7 @@ pub fn cache() -> PathBuf {
     base.unwrap_or_else(env::temp_dir).join("polity")
 }
 
-/// The folder of everything around Kubernetes.
+/// The folder for everything related to Kubernetes.
 pub fn kube_cache() -> PathBuf {
     cache().join("kube")
 }
@@ -116,12 +115,12 @@ pub fn release(version: &str) -> PathBuf {
     kube_cache().join(version)
 }
 
-/// Where the informer is built from; a folder of the checkout this was compiled in.
+/// The source folder of the informer, in the checkout in which this was compiled.
 pub fn informer_source() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/informer"))
 }
 
-/// Where the informer is built to: another text is another program.
+/// The path of the compiled informer. It contains a hash of the source, so that a change leads to a new build.
 pub fn informer_program() -> PathBuf {
     let mut digest = DefaultHasher::new();
     include_str!("../informer/main.go").hash(&mut digest);
@@ -137,8 +136,8 @@ fn informer() -> Result<PathBuf, Missing> {
     }
     Err(Missing {
         what: "tests with the informers of client-go".to_owned(),
-        why: format!("{} is not there", path.display()),
-        mend: "cargo xtask kube informer".to_owned(),
+        why: format!("{} does not exist", path.display()),
+        install_command: "cargo xtask kube informer".to_owned(),
     })
 }
 
@@ -154,8 +153,8 @@ fn kubernetes() -> Result<PathBuf, Missing> {
         None => Ok(folder),
         Some(absent) => Err(Missing {
             what: format!("tests against the real Kubernetes {KUBERNETES}"),
-            why: format!("{} is not there", folder.join(absent).display()),
-            mend: "cargo xtask kube build".to_owned(),
+            why: format!("{} does not exist", folder.join(absent).display()),
+            install_command: "cargo xtask kube build".to_owned(),
         }),
     }
 }
@@ -167,8 +166,8 @@ fn kubectl(version: &str) -> Result<PathBuf, Missing> {
     }
     Err(Missing {
         what: format!("tests with kubectl {version}"),
-        why: format!("{} is not there", path.display()),
-        mend: format!("cargo xtask kube kubectl {version}"),
+        why: format!("{} does not exist", path.display()),
+        install_command: format!("cargo xtask kube kubectl {version}"),
     })
 }
 
@@ -191,11 +190,11 @@ fn python() -> Result<PathBuf, Missing> {
             "neither {} nor python3 can import kubernetes",
             own.display()
         ),
-        mend: format!("python3 -m venv {folder} && {folder}/bin/pip install kubernetes"),
+        install_command: format!("python3 -m venv {folder} && {folder}/bin/pip install kubernetes"),
     })
 }
 
-/// `cargo xtask policies` puts them into the target folder, which is where this very program lies.
+/// `cargo xtask policies` writes them into the target folder, which also contains the running program.
 fn policies() -> Result<PathBuf, Missing> {
     let program = env::current_exe().unwrap_or_default();
     let folder = program
@@ -204,8 +203,8 @@ fn policies() -> Result<PathBuf, Missing> {
         .find(|folder| folder.join("pod-privileged.wasm").is_file());
     folder.ok_or_else(|| Missing {
         what: "tests with our own policies".to_owned(),
-        why: format!("no folder above {} has them", program.display()),
-        mend: "cargo xtask policies".to_owned(),
+        why: format!("no parent folder of {} contains them", program.display()),
+        install_command: "cargo xtask policies".to_owned(),
     })
 }
 
@@ -216,8 +215,8 @@ fn registry() -> Result<PathBuf, Missing> {
         .find(|program| program.is_file())
         .ok_or_else(|| Missing {
             what: "tests with a real registry".to_owned(),
-            why: "docker-registry is not on the path".to_owned(),
-            mend: "apt-get install docker-registry".to_owned(),
+            why: "docker-registry is not in PATH".to_owned(),
+            install_command: "apt-get install docker-registry".to_owned(),
         })
 }
 
@@ -234,11 +233,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_release_tells_how_to_get_it() {
+    fn a_missing_release_names_the_command_that_installs_it() {
         let missing = kubectl("v0.0.1").unwrap_err();
-        assert_eq!(missing.mend, "cargo xtask kube kubectl v0.0.1");
+        assert_eq!(missing.install_command, "cargo xtask kube kubectl v0.0.1");
         assert!(
-            missing.why.contains("v0.0.1/kubectl is not there"),
+            missing.why.contains("v0.0.1/kubectl does not exist"),
             "{missing:?}"
         );
     }

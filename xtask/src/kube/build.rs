@@ -1,4 +1,4 @@
-//! Builds the peers into the cache folder, each once.
+//! Builds the external tools into the cache folder, each only once.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::shell;
 
 pub(super) const ETCD_PACKAGE: &str = "go.etcd.io/etcd/server/v3";
 
-/// The programs of Kubernetes and how long each takes on two cores.
+/// The programs of Kubernetes and their build time on two cores.
 const PROGRAMS: [(&str, &str); 3] = [
     ("kubectl", "about two and a half minutes"),
     ("kube-apiserver", "about five minutes"),
     ("kube-controller-manager", "about two and a half minutes"),
 ];
 
-/// etcd and the three programs of one release.
+/// Builds etcd and the three programs of one release.
 pub(super) fn kubernetes(version: &str) -> Result<()> {
     build(&Release::parse(version)?, &program_names())?;
     if destination(version, "etcd").is_file() {
@@ -38,16 +38,16 @@ pub(super) fn kubernetes(version: &str) -> Result<()> {
     )
 }
 
-/// kubectl of one release.
+/// Builds kubectl of one release.
 pub(super) fn kubectl(version: &str) -> Result<()> {
     build(&Release::parse(version)?, &["kubectl"])
 }
 
-/// Our own program around client-go's informers.
+/// Builds the informer program, which uses client-go.
 pub(super) fn informer() -> Result<()> {
     let program = informer_program();
     if program.is_file() {
-        eprintln!("the informer is built already");
+        eprintln!("the informer is already built");
         return Ok(());
     }
     eprintln!("{}", find_go()?);
@@ -61,7 +61,7 @@ pub(super) fn informer() -> Result<()> {
     )
 }
 
-/// The path of Go, or a word about where to get it.
+/// Returns the version of Go, or an error with its download page.
 pub(super) fn find_go() -> Result<String> {
     let output = Command::new("go").arg("version").output();
     match output {
@@ -69,7 +69,7 @@ pub(super) fn find_go() -> Result<String> {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
         _ => bail!(
-            "the real Kubernetes is built with Go 1.26 or newer, and there is no `go` on the PATH (see go.dev/dl)"
+            "building the real Kubernetes needs Go 1.26 or newer, and there is no `go` in PATH (see go.dev/dl)"
         ),
     }
 }
@@ -78,14 +78,15 @@ fn build(release: &Release, programs: &[&str]) -> Result<()> {
     let version = release.version();
     let absent = |program: &&&str| !destination(version, program).is_file();
     if !programs.iter().any(|program| absent(&program)) {
-        eprintln!("{version} of {} is built already", programs.join(", "));
+        eprintln!("{version} of {} is already built", programs.join(", "));
         return Ok(());
     }
     eprintln!("{}", find_go()?);
     let _lock = lock()?;
     let workshop = workshop(version)?;
-    // Of the oracle's release all programs, even if one is wanted: the others will be, and a module is resolved once.
-    // Of an older one no more than was asked for: some of its parts can no longer be downloaded.
+    // For the reference release, build all programs at once: the tests need all of them, and the module is resolved
+    // only once. For an older release, build only the requested program: some of its dependencies can no longer be
+    // downloaded.
     let tools = if version == KUBERNETES {
         program_names()
     } else {
@@ -119,14 +120,14 @@ fn destination(version: &str, program: &str) -> PathBuf {
     release(version).join(program)
 }
 
-/// Where the Go module of one build lies; it is kept, so that a build that was cut short goes on where it was.
+/// The folder of the Go module of one build. It is kept, so that an interrupted build can continue.
 fn workshop(name: &str) -> Result<PathBuf> {
     let folder = kube_cache().join(format!("build-{name}"));
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     Ok(folder)
 }
 
-/// One build at a time; whoever comes second finds everything built.
+/// Allows one build at a time. The second process finds everything built.
 fn lock() -> Result<File> {
     let path = kube_cache().join("build.lock");
     fs::create_dir_all(kube_cache())?;
@@ -154,7 +155,7 @@ fn prepare(workshop: &Path, go_mod: impl FnOnce() -> Result<String>) -> Result<(
     if workshop.join("go.sum").is_file() {
         return Ok(());
     }
-    shell::patiently("downloading Go modules", "about half a minute", || {
+    shell::with_progress("downloading Go modules", "about half a minute", || {
         fs::write(workshop.join("go.mod"), go_mod()?)?;
         quietly(go(workshop, &["mod", "tidy"]))
     })
@@ -173,9 +174,9 @@ fn compile(
         .to_string_lossy()
         .into_owned();
     fs::create_dir_all(to.parent().unwrap_or(Path::new(".")))?;
-    // Renamed when complete: a build that was cut short must not look like a program.
+    // Renamed when complete, so that an interrupted build does not leave a broken program.
     let partial = to.with_extension("partial");
-    shell::patiently(&format!("building {name}"), how_long, || {
+    shell::with_progress(&format!("building {name}"), how_long, || {
         let mut command = go(
             workshop,
             &["build", "-buildvcs=false", "-ldflags", linker_flags, "-o"],
@@ -195,7 +196,7 @@ fn go(workshop: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command and shows what it said only if it fails.
+/// Runs a command and prints its output only if it fails.
 fn quietly(mut command: Command) -> Result<()> {
     let output = command
         .output()

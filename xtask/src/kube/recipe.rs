@@ -1,12 +1,12 @@
 //! The Go module from which a release of Kubernetes is built.
 //!
-//! `k8s.io/kubernetes` cannot be required as it is: its go.mod replaces its own parts by folders that exist only in
-//! its repository. The published modules of the same release take their place.
+//! `k8s.io/kubernetes` cannot be required directly: its go.mod replaces its own parts by folders that exist only in
+//! its repository. The published modules of the same release are used instead.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The Go version that our modules ask for: the oldest one that builds [`peers::tools::KUBERNETES`].
+/// The Go version of our modules: the oldest one that builds [`peers::tools::KUBERNETES`].
 const GO: &str = "1.26.0";
 
 /// A release such as `v1.37.1`.
@@ -34,7 +34,7 @@ impl Release {
                 minor: (*minor).to_owned(),
                 patch: (*patch).to_owned(),
             }),
-            _ => bail!("{version} is no release; write it as v1.29.6"),
+            _ => bail!("{version} is not a release, such as v1.29.6"),
         }
     }
 
@@ -47,7 +47,7 @@ impl Release {
         format!("v0.{}.{}", self.minor, self.patch)
     }
 
-    /// Without these the programs call themselves v0.0.0, and clients then guess wrong about what they can do.
+    /// Without these flags the programs report v0.0.0, and clients assume the wrong capabilities.
     pub(super) fn linker_flags(&self) -> String {
         let set =
             |name: &str, value: &str| format!("-X k8s.io/component-base/version.{name}={value}");
@@ -59,8 +59,8 @@ impl Release {
         format!("-s -w {}", version.join(" "))
     }
 
-    /// The go.mod of a module that has `commands` of the release as tools. `upstream` is the go.mod of
-    /// `k8s.io/kubernetes` as `go mod edit -json` prints it.
+    /// The go.mod of a module with `commands` of the release as tools. `upstream` is the go.mod of `k8s.io/kubernetes`
+    /// in the format of `go mod edit -json`.
     pub(super) fn go_mod(&self, upstream: &Value, commands: &[&str]) -> Result<String> {
         let staging = self.staging();
         let mut replaced: Vec<_> = upstream["Replace"]
@@ -90,7 +90,7 @@ impl Release {
     }
 }
 
-/// The go.mod for etcd, which is one main package.
+/// The go.mod for etcd, which has one main package.
 pub(super) fn etcd_go_mod(version: &str) -> String {
     let package = super::build::ETCD_PACKAGE;
     format!("module polity.dev/etcd\n\ngo {GO}\n\ntool {package}\n\nrequire {package} {version}\n")

@@ -1,7 +1,8 @@
-//! Runs test programs, two at a time: one that mostly waits for processes beside one that computes.
+//! Runs test programs, two at a time: one that mostly waits for processes, and one that computes.
 //!
-//! The suites of `tests/e2e` start processes and wait for them, and leave a core idle. They disturb each other, so they
-//! run one after the other; so do the programs that compute. A program that hangs is killed and named.
+//! The suites of `tests/e2e` start processes and wait for them, which leaves a core idle. They would disturb each
+//! other, so they run in sequence. The programs that compute run in sequence too. A program that hangs is killed and
+//! reported.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -18,15 +19,15 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// How long a program may take; the slowest takes four minutes alone on two cores.
+/// Time limit for a program. The slowest takes four minutes alone on two cores.
 const AT_MOST: Duration = Duration::from_mins(25);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long to wait for more output of a program that has ended.
+/// How long to wait for more output of a program that has exited.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The package whose suites mostly wait.
+/// The package whose suites mostly wait for processes.
 const WAITING_PACKAGE: &str = "e2e";
-/// Suites that wait so much that they run more tests at once than there are cores.
+/// Suites that wait so much that they run more tests concurrently than there are cores.
 const WAITING_SUITES: [&str; 3] = ["guides", "kubectl", "lifecycle"];
 const THREADS: &str = "RUST_TEST_THREADS";
 
@@ -34,16 +35,15 @@ const THREADS: &str = "RUST_TEST_THREADS";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     package: String,
-    /// `lib` or `bin` for the tests beside the code, else the name of the suite.
+    /// `lib` or `bin` for the tests beside the code, otherwise the name of the suite.
     suite: String,
     executable: PathBuf,
-    /// Where the package is; tests run there.
+    /// The folder of the package, in which the tests run.
     folder: PathBuf,
 }
 
 impl Program {
-    /// Builds the tests with `command`, which prints JSON, and returns the programs in the order in which cargo names
-    /// them.
+    /// Builds the tests with `command`, which prints JSON. Returns the programs in cargo's order.
     pub(super) fn build(command: &mut Command) -> Result<Vec<Self>> {
         let shown = shell::shown(command);
         let mut child = command
@@ -64,7 +64,7 @@ impl Program {
         Ok(programs)
     }
 
-    /// Reads a message of cargo; `None` unless it is about a test program.
+    /// Parses a message of cargo. Returns `None` unless it is about a test program.
     fn from_message(message: &Value) -> Option<Self> {
         let is_test = message["profile"]["test"].as_bool()?;
         let executable = message["executable"].as_str().filter(|_| is_test)?;
@@ -72,7 +72,7 @@ impl Program {
         let kind = message["target"]["kind"][0].as_str()?;
         let name = message["target"]["name"].as_str()?;
         Some(Self {
-            // Folders have the names of their packages.
+            // The folder of a package has its name.
             package: folder.file_name()?.to_str()?.to_owned(),
             suite: if kind == "test" { name } else { kind }.to_owned(),
             executable: executable.into(),
@@ -84,7 +84,7 @@ impl Program {
         format!("{} {}", self.package, self.suite)
     }
 
-    /// Starts the program with the variables that cargo would set and tests may read.
+    /// A command with the variables that cargo would set and tests may read.
     fn command(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.executable);
         command
@@ -107,7 +107,7 @@ impl Program {
     }
 }
 
-/// What became of a program.
+/// The result of a program.
 struct Outcome {
     name: String,
     output: String,
@@ -115,8 +115,8 @@ struct Outcome {
     took: Duration,
 }
 
-/// Runs all programs, and fails if one of them fails. The output of a program is printed when it has ended, and that of
-/// programs that failed once more at the end.
+/// Runs all programs, and returns an error if one of them fails. The output of a program is printed when it exits. The
+/// output of failed programs is repeated at the end.
 pub(super) fn run_all(programs: Vec<Program>, arguments: &[String]) -> Result<()> {
     let n_programs = programs.len();
     let (waiting, computing): (VecDeque<_>, VecDeque<_>) =
@@ -153,10 +153,11 @@ pub(super) fn run_all(programs: Vec<Program>, arguments: &[String]) -> Result<()
     bail!("{}", causes.join("; "))
 }
 
-/// The next program of a queue. The queue of programs that compute is emptied by both sides in the end.
+/// Takes the next program of a queue. When one queue is empty, both threads take from the queue of programs that
+/// compute.
 fn next(queues: &[Mutex<VecDeque<Program>>; 2], own: usize) -> Option<Program> {
     let computing = &queues[1];
-    // A statement of its own: the lock must be free before the other is taken.
+    // A separate statement: this lock must be released before the other is taken.
     let own = locked(&queues[own]).pop_front();
     own.or_else(|| locked(computing).pop_front())
 }
@@ -174,7 +175,7 @@ fn report(outcome: &Outcome) {
     } = outcome;
     let result = if error.is_some() { "FAILED" } else { "passed" };
     let took = shell::duration(*took);
-    // In one write, so that programs of both queues do not mix.
+    // One write, so that the output of two programs is not mixed.
     let text = format!("\n== {name}: {result} in {took}\n{output}");
     std::io::stderr().write_all(text.as_bytes()).ok();
 }
@@ -201,7 +202,7 @@ fn run(program: &Program, arguments: &[String]) -> Outcome {
     }
 }
 
-/// Runs a program and returns its output and its status; without a status if it was killed after `at_most`.
+/// Runs a program and returns its output and its exit status. There is no status if it was killed after `at_most`.
 fn run_to_end(mut command: Command, at_most: Duration) -> Result<(String, Option<ExitStatus>)> {
     // One pipe for both streams keeps their order.
     let (mut reader, writer) = std::io::pipe()?;
@@ -214,7 +215,7 @@ fn run_to_end(mut command: Command, at_most: Duration) -> Result<(String, Option
     let child = command
         .spawn()
         .with_context(|| format!("starting {}", shown.display()));
-    // The ends of the pipe in this process.
+    // Closes the ends of the pipe in this process.
     drop(command);
     let mut child = child?;
     let (sender, output) = mpsc::channel();
@@ -237,7 +238,7 @@ fn run_to_end(mut command: Command, at_most: Duration) -> Result<(String, Option
     Ok((String::from_utf8_lossy(&bytes).into_owned(), status))
 }
 
-/// Waits for a process; `None` if it still runs after `at_most`.
+/// Waits for a process. Returns `None` if it still runs after `at_most`.
 fn wait(child: &mut Child, at_most: Duration) -> Result<Option<ExitStatus>> {
     let mut waited = Duration::ZERO;
     loop {

@@ -1,10 +1,10 @@
-//! Which crate may use which. A new arrow is a new line in these tables, and a line is reviewed.
+//! The allowed dependencies between crates. A new dependency is a new, reviewed line in these tables.
 
 use serde_json::Value;
 
 use super::Problem;
 
-/// The crates of the workspace with what they may use besides `polity-core`, which every crate may.
+/// The crates of the workspace with their allowed dependencies. `polity-core` is always allowed.
 const ARROWS: &[(&str, &[&str])] = &[
     ("workspace-hack", &[]),
     ("polity-core", &[]),
@@ -15,7 +15,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["polity-api", "polity-kinds", "polity-merge"],
     ),
     ("polity-rollout", &[]),
-    ("polity-govern", &["polity-merge", "polity-rollout"]),
+    (
+        "polity-govern",
+        &["polity-api", "polity-merge", "polity-rollout"],
+    ),
     ("polity-report", &["polity-api"]),
     ("polity-template", &[]),
     (
@@ -49,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-fetch",
             "polity-host",
             "polity-pki",
+            "polity-reconcile",
             "polity-report",
             "polity-runtime",
         ],
@@ -62,6 +66,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-pki",
             "polity-reconcile",
             "polity-runtime",
+        ],
+    ),
+    (
+        "polity-fleet",
+        &[
+            "polity-api",
+            "polity-comply",
+            "polity-govern",
+            "polity-reconcile",
+            "polity-rollout",
+            "polity-runtime",
+            "polity-source",
+            "polity-template",
         ],
     ),
     ("polity-auth", &["polity-kinds", "polity-pki"]),
@@ -88,7 +105,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "polity-webhooks",
         ],
     ),
-    ("polity-local", &["polity-api", "polity-runtime"]),
+    (
+        "polity-local",
+        &["polity-api", "polity-reconcile", "polity-runtime"],
+    ),
     (
         "polity-source",
         &[
@@ -159,28 +179,29 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["peers"]),
 ];
 
-/// Whole-system scenarios see every crate.
+/// The e2e tests may depend on every crate.
 const SEES_ALL: &str = "e2e";
 
-/// What every crate may use.
+/// Dependencies that every crate may have.
 const FOR_ALL: &[&str] = &["polity-core", "workspace-hack"];
 
-/// What only tests may use, and every test may.
+/// Dependencies that only tests may have.
 const FOR_TESTS: &[&str] = &["polity-testing", "peers"];
 
-/// What even tests leave alone, but for the arrows above: they meet these through API objects or the binary.
+/// Crates that even tests do not depend on, except through the table above. Tests use their API objects or the binary.
 const ENDS: &[&str] = &[
     "polity",
     "polity-admission",
     "polity-apiserver",
     "polity-cli",
+    "polity-fleet",
     "polity-lifecycle",
     "polity-local",
     "e2e",
     "xtask",
 ];
 
-/// Crates of others that stay behind one of ours. Tests may use them anywhere.
+/// Third-party crates that only the named crates may use. Tests may use them anywhere.
 const ALONE: &[(&str, &[&str])] = &[
     ("docker_credential", &["polity-fetch"]),
     ("fjall", &["polity-store"]),
@@ -192,7 +213,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("opentelemetry-prometheus", &["polity-runtime"]),
     ("opentelemetry_sdk", &["polity-runtime"]),
     ("prometheus", &["polity-runtime"]),
-    // peers makes the certificates of the real Kubernetes: the judge does not lean on what it judges.
+    // `peers` creates the certificates of the reference cluster, which must not depend on the code under test.
     ("rcgen", &["polity-pki", "peers"]),
     ("redb", &["polity-store"]),
     ("sigstore-trust-root", &["polity-fetch"]),
@@ -204,7 +225,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("x509-parser", &["polity-pki"]),
 ];
 
-/// The crates that are functions of values.
+/// Crates of pure functions.
 const ENGINES: &[&str] = &[
     "polity-core",
     "polity-merge",
@@ -217,7 +238,7 @@ const ENGINES: &[&str] = &[
     "polity-comply",
 ];
 
-/// What brings a runtime, sockets, files, a clock or randomness.
+/// Crates with a runtime, sockets, files, a clock or randomness.
 const IMPURE: &[&str] = &[
     "axum",
     "futures",
@@ -237,7 +258,7 @@ const IMPURE: &[&str] = &[
     "uuid",
 ];
 
-/// A crate of the workspace and what its manifest asks for.
+/// A crate of the workspace with the dependencies in its manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Package {
     name: String,
@@ -248,7 +269,7 @@ pub(super) struct Package {
 struct Dependency {
     name: String,
     is_ours: bool,
-    /// For tests, examples and benchmarks alone.
+    /// Whether it is a dependency of tests, examples and benchmarks only.
     is_dev: bool,
 }
 
@@ -292,7 +313,7 @@ fn check_package(package: &Package) -> Vec<Problem> {
         return vec![problem(
             package,
             "is not in the table of crates",
-            "add it to ARROWS in xtask/src/tidy/arrows.rs with what it may use",
+            "add it to ARROWS in xtask/src/tidy/arrows.rs with its allowed dependencies",
         )];
     }
     package
@@ -332,7 +353,7 @@ fn check_dependency(
             problem(
                 package,
                 &format!("may not use {name}"),
-                "find another way, or argue for a new arrow in xtask/src/tidy/arrows.rs",
+                "remove the dependency, or propose a new line in xtask/src/tidy/arrows.rs",
             )
         });
     }
@@ -342,11 +363,11 @@ fn check_dependency(
     if let Some((_, owners)) = ALONE.iter().find(|(alone, _)| *alone == name)
         && !owners.contains(&package.name.as_str())
     {
-        let why = format!("may not use {name}, which stays behind {}", owners[0]);
+        let why = format!("may not use {name}, which only {} uses", owners[0]);
         return Some(problem(
             package,
             &why,
-            &format!("use what {} offers", owners[0]),
+            &format!("use the API of {}", owners[0]),
         ));
     }
     (ENGINES.contains(&package.name.as_str()) && IMPURE.contains(&name)).then(|| {
@@ -354,16 +375,16 @@ fn check_dependency(
         problem(
             package,
             &why,
-            "take what it needs as an argument, or move the code to a service",
+            "pass the values as arguments, or move the code to a service",
         )
     })
 }
 
-fn problem(package: &Package, why: &str, mend: &str) -> Problem {
+fn problem(package: &Package, why: &str, fix: &str) -> Problem {
     Problem {
         place: package.name.clone(),
         why: why.to_owned(),
-        mend: mend.to_owned(),
+        fix: fix.to_owned(),
     }
 }
 
@@ -436,12 +457,12 @@ mod tests {
             (
                 "polity-cli",
                 theirs("wasmtime"),
-                Some("stays behind polity-wasm"),
+                Some("which only polity-wasm uses"),
             ),
             (
                 "polity-api",
                 theirs("kube-cel"),
-                Some("stays behind polity-cel"),
+                Some("which only polity-cel uses"),
             ),
             ("polity-api", dev(theirs("kube-cel")), None),
             ("polity-store", theirs("redb"), None),
@@ -472,7 +493,7 @@ mod tests {
             for target in *allowed {
                 assert!(
                     names.contains(target),
-                    "{name} may use {target}, which is no crate"
+                    "{name} may use {target}, which is not a crate"
                 );
                 let is_service_or_end = ["polity", "polity-cli", "xtask"].contains(target);
                 assert!(

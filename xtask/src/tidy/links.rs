@@ -1,4 +1,4 @@
-//! Links between documents, and from comments into `docs/spec`, point at a file and an anchor that exist.
+//! Checks that links between documents, and from comments into `docs/spec`, point to an existing file and anchor.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Problem;
 
-/// Says which links of a Markdown file lead to no file.
+/// Reports the links of a Markdown file to files that do not exist.
 pub(super) fn check(root: &Path, place: &str, text: &str) -> Vec<Problem> {
     let folder = Path::new(place).parent().unwrap_or(Path::new(""));
     let links = links(text);
@@ -15,8 +15,8 @@ pub(super) fn check(root: &Path, place: &str, text: &str) -> Vec<Problem> {
         .filter(|(_, target)| !resolves(root, folder, target));
     dead.map(|(line, target)| Problem {
         place: format!("{place}:{line}"),
-        why: format!("the link to {target} leads nowhere"),
-        mend: "correct the path, or write the page".to_owned(),
+        why: format!("the link target {target} does not exist"),
+        fix: "correct the path, or write the page".to_owned(),
     })
     .collect()
 }
@@ -49,7 +49,7 @@ impl Sections {
                     problems.push(Problem {
                         place: format!("{place}:{}", index + 1),
                         why: format!("{SPEC}/{page} has no section #{anchor}"),
-                        mend: "use the number of a section, such as #8-10".to_owned(),
+                        fix: "use the number of a section, such as #8-10".to_owned(),
                     });
                 }
             }
@@ -70,8 +70,8 @@ fn anchors(text: &str) -> Vec<String> {
     ids.map(str::to_owned).collect()
 }
 
-/// The pages and anchors in a line that refer into the specification: `docs/spec/PAGE#ANCHOR`, or `spec/PAGE#ANCHOR` in
-/// a relative link.
+/// The references in a line into the specification, as page and anchor: `docs/spec/PAGE#ANCHOR`, or `spec/PAGE#ANCHOR`
+/// in a relative link.
 fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split("spec/").skip(1).filter_map(|rest| {
         let (page, rest) = rest.split_once('#')?;
@@ -96,7 +96,7 @@ fn resolves(root: &Path, folder: &Path, target: &str) -> bool {
     }
 }
 
-/// The targets of all links with their lines; code is left out.
+/// The targets of all links with their lines. Links in code are skipped.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -124,7 +124,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The line without what stands between backticks.
+/// The line without the text between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(problems.len(), 1);
         assert_eq!(
             (problems[0].place.as_str(), problems[0].why.as_str()),
-            ("src/page.md:2", "the link to gone.md leads nowhere")
+            ("src/page.md:2", "the link target gone.md does not exist")
         );
     }
 }

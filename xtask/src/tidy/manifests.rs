@@ -1,4 +1,4 @@
-//! What manifests and the lock file must look like.
+//! Rules for manifests and the lock file.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Problem;
 
-/// Two versions of one of these in a program do not work together, or cost too much.
+/// Crates of which two versions in one binary do not work together or cost too much.
 const SINGLE: &[&str] = &[
     "aws-lc-rs",
     "axum",
@@ -26,7 +26,7 @@ const SINGLE: &[&str] = &[
     "wasmtime",
 ];
 
-/// Says which crates of the list are locked in two versions.
+/// Reports crates of the list that the lock file contains in two versions.
 pub(super) fn check_single_versions(metadata: &Value) -> Vec<Problem> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
@@ -41,15 +41,15 @@ pub(super) fn check_single_versions(metadata: &Value) -> Vec<Problem> {
     several
         .map(|(name, versions)| Problem {
             place: "Cargo.lock".to_owned(),
-            why: format!("{name} is there as {}", versions.join(" and ")),
-            mend: format!(
-                "cargo tree --invert {name} shows who brings each; take the version the others use"
+            why: format!("{name} is locked in the versions {}", versions.join(" and ")),
+            fix: format!(
+                "cargo tree --invert {name} shows the dependents of each; use the version that the others use"
             ),
         })
         .collect()
 }
 
-/// Holds versions and lints in the workspace, out of the members.
+/// Checks that versions and lints are defined in the workspace, not in the members.
 pub(super) fn check(place: &str, text: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut section = "";
@@ -61,8 +61,8 @@ pub(super) fn check(place: &str, text: &str) -> Vec<Problem> {
         } else if is_dependency_section(section) && names_its_own_version(line) {
             problems.push(Problem {
                 place: format!("{place}:{}", index + 1),
-                why: format!("`{line}` does not come from the workspace"),
-                mend: "put version and path into [workspace.dependencies] and write `name.workspace = true`".to_owned(),
+                why: format!("`{line}` has its own version"),
+                fix: "put version and path into [workspace.dependencies] and write `name.workspace = true`".to_owned(),
             });
         } else if section == "lints" && line == "workspace = true" {
             has_lints = true;
@@ -72,7 +72,7 @@ pub(super) fn check(place: &str, text: &str) -> Vec<Problem> {
         problems.push(Problem {
             place: place.to_owned(),
             why: "the lints of the workspace do not apply".to_owned(),
-            mend: "add `[lints]` with `workspace = true`".to_owned(),
+            fix: "add `[lints]` with `workspace = true`".to_owned(),
         });
     }
     problems
@@ -82,7 +82,7 @@ fn is_dependency_section(section: &str) -> bool {
     section.ends_with("dependencies")
 }
 
-/// A line such as `serde = "1"`; continuation lines of a list of features have no key of their own.
+/// Whether a line such as `serde = "1"` has a version. Continuation lines of a feature list have no key.
 fn names_its_own_version(line: &str) -> bool {
     let Some((key, value)) = line.split_once('=') else {
         return false;
@@ -151,6 +151,9 @@ mod tests {
         ]});
         let problems = check_single_versions(&metadata);
         assert_eq!(problems.len(), 1);
-        assert_eq!(problems[0].why, "http is there as 0.2.1 and 1.0.0");
+        assert_eq!(
+            problems[0].why,
+            "http is locked in the versions 0.2.1 and 1.0.0"
+        );
     }
 }

@@ -1,66 +1,66 @@
-//! What Rust files must look like.
+//! Rules for Rust files.
 
 use super::Problem;
 
-/// A story longer than this is two stories.
+/// A longer file has more than one subject.
 const MAX_LINES: usize = 1000;
 
-/// A line with this text keeps its forbidden word; what follows it is the reason.
+/// A line with this text may contain a forbidden word. The reason follows.
 const EXCEPTION: &str = "// tidy: ";
 
-/// Words that must not stand in a file. Each is written in two halves, so that this file may name it.
+/// Forbidden words. Each is written in two halves, so that this file can contain it.
 const FORBIDDEN: &[Word] = &[
     Word {
         halves: ("to", "do!("),
         only_in_tests: false,
-        mend: "finish it, or leave it out",
+        fix: "finish it, or remove it",
     },
     Word {
         halves: ("unimple", "mented!("),
         only_in_tests: false,
-        mend: "finish it, or leave it out",
+        fix: "finish it, or remove it",
     },
     Word {
         halves: ("TO", "DO"),
         only_in_tests: false,
-        mend: "do it, or open an issue",
+        fix: "do it, or open an issue",
     },
     Word {
         halves: ("FIX", "ME"),
         only_in_tests: false,
-        mend: "mend it, or open an issue",
+        fix: "fix it, or open an issue",
     },
     Word {
         halves: ("db", "g!("),
         only_in_tests: false,
-        mend: "use tracing, or remove it",
+        fix: "use tracing, or remove it",
     },
     Word {
         halves: ("#[ig", "nore"),
         only_in_tests: false,
-        mend: "mend the test, or remove it",
+        fix: "fix the test, or remove it",
     },
     Word {
         halves: ("#[should", "_panic"),
         only_in_tests: false,
-        mend: "return an error and test that",
+        fix: "return an error, and test for that",
     },
     Word {
         halves: ("thread::", "sleep("),
         only_in_tests: true,
-        mend: "wait for what the test needs, not for a time",
+        fix: "wait for a condition instead of a fixed time",
     },
     Word {
         halves: ("time::", "sleep("),
         only_in_tests: true,
-        mend: "wait for what the test needs, not for a time",
+        fix: "wait for a condition instead of a fixed time",
     },
 ];
 
 struct Word {
     halves: (&'static str, &'static str),
     only_in_tests: bool,
-    mend: &'static str,
+    fix: &'static str,
 }
 
 pub(super) fn check(place: &str, text: &str) -> Vec<Problem> {
@@ -68,16 +68,16 @@ pub(super) fn check(place: &str, text: &str) -> Vec<Problem> {
     if !opens_with_its_purpose(text) {
         problems.push(Problem {
             place: format!("{place}:1"),
-            why: "the file does not open with its purpose".to_owned(),
-            mend: "begin with `//!` and a sentence about what it is for".to_owned(),
+            why: "the file does not start with a doc comment".to_owned(),
+            fix: "start with `//!` and a sentence about its purpose".to_owned(),
         });
     }
     let n_lines = text.lines().count();
     if n_lines > MAX_LINES {
         problems.push(Problem {
             place: place.to_owned(),
-            why: format!("{n_lines} lines are more than {MAX_LINES}"),
-            mend: "split it by noun".to_owned(),
+            why: format!("the file has {n_lines} lines, more than {MAX_LINES}"),
+            fix: "split it by noun".to_owned(),
         });
     }
     problems.extend(forbidden_words(place, text));
@@ -102,15 +102,17 @@ fn forbidden_words(place: &str, text: &str) -> Vec<Problem> {
         for Word {
             halves: (first, second),
             only_in_tests,
-            mend,
+            fix,
         } in FORBIDDEN
         {
             let word = format!("{first}{second}");
             if line.contains(&word) && (in_tests || !only_in_tests) {
                 problems.push(Problem {
                     place: format!("{place}:{}", index + 1),
-                    why: format!("`{}` does not belong here", word.trim_end_matches('(')),
-                    mend: format!("{mend} (or say why it is right: `{EXCEPTION}…` on the line)"),
+                    why: format!("`{}` is not allowed here", word.trim_end_matches('(')),
+                    fix: format!(
+                        "{fix} (or give the reason for an exception: `{EXCEPTION}…` on the line)"
+                    ),
                 });
             }
         }
@@ -118,7 +120,7 @@ fn forbidden_words(place: &str, text: &str) -> Vec<Problem> {
     problems
 }
 
-/// Whether a whole file is test code. The crates that tests stand on are not: they wait on others' behalf.
+/// Whether a whole file is test code. The crates that tests use are not: they wait on behalf of tests.
 fn is_test_file(place: &str) -> bool {
     let mut steps = place.split('/');
     match steps.next() {

@@ -1,4 +1,4 @@
-//! The guest alone: a fresh instance for each request, on as many threads as there are cores.
+//! Measures the guest alone: a new instance for each request, on one thread per core.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use polity_wasm::{NoHost, Operation};
 
 use crate::{load, now, usage};
 
-/// A guest that is called in a bare loop.
+/// A guest that is called in a loop without a server.
 pub(crate) struct Bare {
     module: Module,
     payload: Vec<u8>,

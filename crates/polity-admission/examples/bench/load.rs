@@ -1,4 +1,4 @@
-//! The clients: blocking connections that ask again as soon as they are answered.
+//! Clients with blocking connections that send the next request as soon as a response arrives.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,10 +10,10 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::servers::{Running, Scene};
+use crate::servers::{Fixture, Running};
 use crate::{now, usage};
 
-/// Some clients of one server.
+/// Clients of one server.
 pub(crate) struct Load {
     pid: u32,
     address: SocketAddr,
@@ -22,7 +22,7 @@ pub(crate) struct Load {
     n_policies: usize,
 }
 
-/// What came of it.
+/// The measured figures of a load.
 pub(crate) struct Outcome {
     n: usize,
     took: Duration,
@@ -36,7 +36,7 @@ impl Outcome {
         self.n as f64 / self.took.as_secs_f64()
     }
 
-    /// CPU of the server for one request.
+    /// CPU time of the server per request.
     pub(crate) fn server_us(&self) -> f64 {
         self.server.as_secs_f64() * 1e6 / self.n as f64
     }
@@ -45,7 +45,7 @@ impl Outcome {
         self.clients.as_secs_f64() * 1e6 / self.n as f64
     }
 
-    /// CPU of both sides for one request.
+    /// CPU time of server and clients per request.
     pub(crate) fn cpu_us(&self) -> f64 {
         self.server_us() + self.client_us()
     }
@@ -65,13 +65,13 @@ impl Outcome {
 }
 
 impl Load {
-    pub(crate) fn new(running: &Running, scene: &Scene, connections: usize) -> Self {
+    pub(crate) fn new(running: &Running, fixture: &Fixture, connections: usize) -> Self {
         Self {
             pid: running.pid(),
             address: running.address,
-            tls: scene.is_tls.then(|| scene.client_config()),
+            tls: fixture.is_tls.then(|| fixture.client_config()),
             connections,
-            n_policies: scene.n_policies,
+            n_policies: fixture.n_policies,
         }
     }
 
@@ -114,7 +114,7 @@ impl Load {
         }
     }
 
-    /// Asks until the time is over, all policies in turn.
+    /// Sends requests for the given time, to all policies in turn.
     fn ask(&self, first: usize, each: Duration) -> Vec<Duration> {
         let mut stream = self.connection();
         let requests: Vec<Vec<u8>> = (0..self.n_policies).map(request).collect();
@@ -129,7 +129,7 @@ impl Load {
             stream
                 .write_all(&requests[n % requests.len()])
                 .expect("it is sent");
-            read_answer(&mut *stream, &mut buffer);
+            read_response(&mut *stream, &mut buffer);
             latencies.push(now() - before);
         }
         latencies
@@ -140,8 +140,8 @@ trait ReadWrite: Read + Write {}
 
 impl<T: Read + Write> ReadWrite for T {}
 
-/// Reads one answer; anything but 200 ends the benchmark.
-fn read_answer(stream: &mut dyn ReadWrite, buffer: &mut [u8]) {
+/// Reads one response. Any status other than 200 aborts the benchmark.
+fn read_response(stream: &mut dyn ReadWrite, buffer: &mut [u8]) {
     let mut filled = 0;
     loop {
         let n = stream.read(&mut buffer[filled..]).expect("an answer");
@@ -177,13 +177,13 @@ fn request(policy: usize) -> Vec<u8> {
     [head.into_bytes(), body.into_bytes()].concat()
 }
 
-/// A review of a Pod as a deployment makes it, about 6 kB.
+/// A review of a Pod as a Deployment creates it, about 6 kB.
 pub(crate) fn review() -> String {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": admission_request()})
         .to_string()
 }
 
-/// The same as a guest gets it.
+/// The same review as the payload of a guest.
 pub(crate) fn payload() -> Vec<u8> {
     json!({"request": admission_request(), "settings": {}})
         .to_string()

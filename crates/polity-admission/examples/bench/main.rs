@@ -1,12 +1,16 @@
-//! How fast the policy server is on this machine: `cargo xtask bench admission [SECONDS]`.
+//! Measures the policy server on this machine: `cargo xtask bench admission [SECONDS]`.
 //!
-//! In one run: our server, an echo of the same bodies (the limit of the wire), the same guest in a bare
-//! loop (the limit of the guest) and, if `POLITY_BENCH_PEER` names the binary of a compatible server,
-//! that one. Servers are processes of their own; the clients, which take their share of the machine,
-//! are this one. Tables in Markdown go to standard output.
+//! One run measures:
+//! - our server
+//! - a server that echoes the same bodies, which shows the limit of HTTP and TLS
+//! - the same guest in a loop without a server, which shows the limit of the guest
+//! - another compatible server, if `POLITY_BENCH_PEER` names its binary
 //!
-//! For whoever tunes, instead of SECONDS: `quick [GUEST…]` for a line each, `lines` for the cost of a log line, and
-//! `builds PROGRAM…` for this build against other builds of this program.
+//! Servers are separate processes. The clients run in this process and use a part of the machine's CPU time. Tables in
+//! Markdown go to standard output.
+//!
+//! For tuning, instead of SECONDS: `quick [GUEST…]` prints one line per guest, `lines` measures the cost of a log
+//! line, and `builds PROGRAM…` compares this build with other builds of this program.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
@@ -23,28 +27,28 @@ use std::time::{Duration, Instant};
 
 use guest::Bare;
 use load::{Load, Outcome};
-use servers::{Kind, Running, Scene};
+use servers::{Fixture, Kind, Running};
 use turns::{Servers, median};
 
-/// What a policy costs: a small guest that looks at one field, and one that reads every container.
+/// The measured policies: a small guest that reads one field, and one that reads every container.
 const GUESTS: [(&str, &str); 2] = [
     ("trivial", "default-namespace"),
     ("pod-privileged", "pod-privileged"),
 ];
 const CONNECTIONS: [usize; 3] = [1, 8, 32];
-/// The level with one line for each request, and the one without.
+/// The log levels with and without a line per request.
 const LOGGED: &str = "info";
 const QUIET: &str = "error";
-/// How often things that are compared are measured in turn: the machine's mood changes from second to second.
+/// How often compared servers are measured in turn, because the speed of the machine varies from second to second.
 const TURNS: usize = 7;
-/// What makes little difference takes more turns to see.
+/// More turns for small differences.
 const FINE_TURNS: usize = 21;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", scene, level] => roles::serve(&PathBuf::from(scene), level),
-        ["echo", scene] => roles::echo(&PathBuf::from(scene)),
+        ["serve", fixture, level] => roles::serve(&PathBuf::from(fixture), level),
+        ["echo", fixture] => roles::echo(&PathBuf::from(fixture)),
         ["lines"] => lines(Duration::from_secs(2)),
         ["builds", ref others @ ..] => builds(others, Duration::from_millis(500)),
         ["quick", ref only @ ..] => quick(Duration::from_secs(1), only),
@@ -53,29 +57,29 @@ fn main() {
     }
 }
 
-/// One line for each thing that matters most, for whoever tunes; of some guests only, if they are named.
+/// Prints one line with the most important figures per guest, for tuning. `only` selects guests.
 fn quick(each: Duration, only: &[&str]) {
     let wanted = |name| only.is_empty() || only.contains(&name);
     for (name, module) in GUESTS.into_iter().filter(|(name, _)| wanted(*name)) {
         let guest = Bare::new(&servers::module(module));
-        let scene = Scene::new(module, 1, true);
-        let mut servers = Servers::start(&scene);
-        let turns = servers.take_turns(&guest, &scene, 8, each);
+        let fixture = Fixture::new(module, 1, true);
+        let mut servers = Servers::start(&fixture);
+        let turns = servers.take_turns(&guest, &fixture, 8, each);
         println!("{name}: {}", turns.line());
     }
 }
 
-/// This build of the server against others, each given by its bench program: what one change after the other brought.
+/// Compares this build of the server with others, each given by its bench program.
 fn builds(others: &[&str], each: Duration) {
-    let scene = Scene::new(GUESTS[1].1, 1, true);
-    let start = |kind| Running::start(&scene, kind);
+    let fixture = Fixture::new(GUESTS[1].1, 1, true);
+    let start = |kind| Running::start(&fixture, kind);
     let others = others.iter().map(|path| Kind::Build(PathBuf::from(path)));
     let mut servers: Vec<Running> = iter::once(Kind::Ours(LOGGED))
         .chain(others)
         .map(start)
         .collect();
     let turn = |_| {
-        let drive = |server| drive(server, &scene, 8, each);
+        let drive = |server| drive(server, &fixture, 8, each);
         servers.iter_mut().map(drive).collect::<Vec<Outcome>>()
     };
     let turns: Vec<Vec<Outcome>> = (0..2 * FINE_TURNS).map(turn).collect();
@@ -105,18 +109,18 @@ fn measure(each: Duration) {
     sizes(each);
 }
 
-/// What one log line for each request costs.
+/// Measures the cost of one log line per request.
 fn lines(each: Duration) {
-    let scene = Scene::new(GUESTS[0].1, 1, true);
-    let mut servers = [LOGGED, QUIET].map(|level| Running::start(&scene, Kind::Ours(level)));
+    let fixture = Fixture::new(GUESTS[0].1, 1, true);
+    let mut servers = [LOGGED, QUIET].map(|level| Running::start(&fixture, Kind::Ours(level)));
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..FINE_TURNS {
         for (server, runs) in servers.iter_mut().zip(&mut runs) {
-            runs.push(drive(server, &scene, 8, each));
+            runs.push(drive(server, &fixture, 8, each));
         }
     }
     let [logged, quiet] = runs;
-    // Of neighbours: what both were measured in was the same weather.
+    // Compare measurements that were taken directly one after the other, under the same conditions.
     let cost = median(
         logged
             .iter()
@@ -137,17 +141,17 @@ fn lines(each: Duration) {
     println!("\nA line costs {cost:.1} % of the throughput.\n");
 }
 
-/// Requests per second over connections, with and without TLS.
+/// Requests per second by number of connections, with and without TLS.
 fn table(name: &str, module: &str, each: Duration) {
     let guest = Bare::new(&servers::module(module));
     println!(
         "### {name}, median of {TURNS}\n\n| | connections | guest | echo/s | ours/s | of the limit | least to most | CPU each | p50 | p99 | peer/s | peer p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for is_tls in [false, true] {
-        let scene = Scene::new(module, 1, is_tls);
-        let mut servers = Servers::start(&scene);
+        let fixture = Fixture::new(module, 1, is_tls);
+        let mut servers = Servers::start(&fixture);
         for n in CONNECTIONS {
-            let turns = servers.take_turns(&guest, &scene, n, each);
+            let turns = servers.take_turns(&guest, &fixture, n, each);
             let wire = if is_tls { "HTTPS" } else { "HTTP" };
             println!("| {wire} | {n} | {} |", turns.row());
         }
@@ -155,29 +159,29 @@ fn table(name: &str, module: &str, each: Duration) {
     println!();
 }
 
-/// Time to ready and memory over numbers of policies, each a module of its own.
+/// Time until ready and memory by number of policies, each with a separate module.
 fn sizes(each: Duration) {
     println!(
         "### Start and memory, pod-privileged, HTTPS, 8 connections\n\n| policies | server | cold | warm | memory at start | under load | requests/s |\n|---|---|---|---|---|---|---|"
     );
     for n in [1, 20, 100] {
-        let scene = Scene::new("pod-privileged", n, true);
-        start_and_memory(&scene, "ours", Kind::Ours(LOGGED), each);
+        let fixture = Fixture::new("pod-privileged", n, true);
+        start_and_memory(&fixture, "ours", Kind::Ours(LOGGED), each);
         if let Some(binary) = servers::peer() {
-            start_and_memory(&scene, "peer", Kind::Peer(binary), each);
+            start_and_memory(&fixture, "peer", Kind::Peer(binary), each);
         }
     }
 }
 
-fn start_and_memory(scene: &Scene, name: &str, kind: Kind, each: Duration) {
-    scene.forget_store();
-    let cold = Running::start(scene, kind.clone()).took;
-    let mut running = Running::start(scene, kind);
+fn start_and_memory(fixture: &Fixture, name: &str, kind: Kind, each: Duration) {
+    fixture.delete_store();
+    let cold = Running::start(fixture, kind.clone()).took;
+    let mut running = Running::start(fixture, kind);
     let (warm, idle) = (running.took, running.resident_mb());
-    let outcome = drive(&mut running, scene, 8, each);
+    let outcome = drive(&mut running, fixture, 8, each);
     println!(
         "| {} | {name} | {:.0} ms | {:.0} ms | {idle:.0} MB | {:.0} MB | {:.0} |",
-        scene.n_policies,
+        fixture.n_policies,
         cold.as_secs_f64() * 1e3,
         warm.as_secs_f64() * 1e3,
         running.resident_mb(),
@@ -185,10 +189,10 @@ fn start_and_memory(scene: &Scene, name: &str, kind: Kind, each: Duration) {
     );
 }
 
-fn drive(running: &mut Running, scene: &Scene, connections: usize, each: Duration) -> Outcome {
-    // Slots, connections and caches are warm when it counts.
-    Load::new(running, scene, connections).run(each / 4);
-    Load::new(running, scene, connections).run(each)
+fn drive(running: &mut Running, fixture: &Fixture, connections: usize, each: Duration) -> Outcome {
+    // Warm up slots, connections and caches before the measurement.
+    Load::new(running, fixture, connections).run(each / 4);
+    Load::new(running, fixture, connections).run(each)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]

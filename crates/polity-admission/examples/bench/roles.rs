@@ -1,4 +1,4 @@
-//! What the processes do that this program starts: our server, and an echo.
+//! The roles of the processes that this program starts: our server, and an echo server.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -18,9 +18,9 @@ use polity_runtime::serve::Server;
 use polity_runtime::tls::{ClientAuthMode, ServerTls, TlsFiles};
 use polity_runtime::{Clock, Shutdown};
 
-use crate::servers::Scene;
+use crate::servers::Fixture;
 
-/// The policy server as `polity server` makes it.
+/// Runs the policy server in the same way as `polity server`.
 pub(crate) fn serve(folder: &Path, log_level: &str) {
     let logs = LogArgs {
         log_level: log_level.parse().expect("a level"),
@@ -36,11 +36,11 @@ pub(crate) fn serve(folder: &Path, log_level: &str) {
     });
 }
 
-/// Reads a body and answers with what an accepting policy would.
+/// Reads each body and responds like a policy that allows the request.
 pub(crate) fn echo(folder: &Path) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     runtime(threads).block_on(async {
-        let address = format!("127.0.0.1:{}", Scene::port(folder, "port"));
+        let address = format!("127.0.0.1:{}", Fixture::port(folder, "port"));
         let mut server = Server::bind(address.parse().expect("an address")).await.expect("a port");
         if let Some(files) = tls(folder) {
             let material = files.read().await.expect("a certificate");
@@ -78,7 +78,7 @@ fn tls(folder: &Path) -> Option<TlsFiles> {
 
 fn options(folder: &Path, workers: usize) -> StandaloneOptions {
     let address = |name| {
-        format!("127.0.0.1:{}", Scene::port(folder, name))
+        format!("127.0.0.1:{}", Fixture::port(folder, name))
             .parse()
             .expect("an address")
     };

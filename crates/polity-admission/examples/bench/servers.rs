@@ -1,4 +1,4 @@
-//! The servers under measurement, each a process with a folder of its own.
+//! Starts the measured servers, each as a process with its own folder.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use crate::{LOGGED, now, usage};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The binary of a compatible server, if there is one to compare with.
+/// The binary of a compatible server to compare with, if set.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark is no service with flags"
@@ -28,7 +28,7 @@ pub(crate) fn peer() -> Option<PathBuf> {
     std::env::var_os("POLITY_BENCH_PEER").map(PathBuf::from)
 }
 
-/// One of our own policies.
+/// The module of one of our policies.
 pub(crate) fn module(name: &str) -> Vec<u8> {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../policies")
@@ -37,21 +37,21 @@ pub(crate) fn module(name: &str) -> Vec<u8> {
     fs::read(committed).unwrap_or_else(|_| {
         let folder = Tool::Policies
             .find()
-            .unwrap_or_else(|missing| panic!("run: {}", missing.mend));
+            .unwrap_or_else(|missing| panic!("run: {}", missing.install_command));
         fs::read(folder.join(format!("{name}.wasm"))).expect("the policies are built")
     })
 }
 
-/// What servers serve: a folder with policies, modules and a certificate.
-pub(crate) struct Scene {
+/// A folder with the policies, modules and certificate of a server.
+pub(crate) struct Fixture {
     folder: TempDir,
     root: Option<Vec<u8>>,
     pub(crate) n_policies: usize,
     pub(crate) is_tls: bool,
 }
 
-impl Scene {
-    /// So many policies, each with a module of its own: the same code with another custom section.
+impl Fixture {
+    /// Creates `n_policies` policies. Each has its own module: the same code with a different custom section.
     pub(crate) fn new(name: &str, n_policies: usize, is_tls: bool) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let code = module(name);
@@ -74,8 +74,8 @@ impl Scene {
         }
     }
 
-    /// The next start is a cold one.
-    pub(crate) fn forget_store(&self) {
+    /// Deletes the compiled modules, so that the next start is a cold one.
+    pub(crate) fn delete_store(&self) {
         fs::remove_dir_all(self.folder.path().join("store")).ok();
     }
 
@@ -106,7 +106,7 @@ impl Scene {
     }
 }
 
-/// Appends a custom section that makes the module another one.
+/// Appends a custom section, which changes the digest of the module.
 fn with_section(code: &[u8], n: usize) -> Vec<u8> {
     let content = format!("\u{5}bench{n:08}");
     let mut module = code.to_vec();
@@ -116,7 +116,7 @@ fn with_section(code: &[u8], n: usize) -> Vec<u8> {
     module
 }
 
-/// Writes a serving certificate and returns the authority's.
+/// Writes a serving certificate and returns the certificate of its CA.
 fn write_certificate(folder: &Path) -> Vec<u8> {
     let now = Clock::system().now();
     let authority = Authority::create("bench", DAY, now).expect("an authority");
@@ -129,31 +129,34 @@ fn write_certificate(folder: &Path) -> Vec<u8> {
     authority.certificate().to_pem().into_bytes()
 }
 
-/// Which server.
+/// The kind of server to start.
 #[derive(Clone)]
 pub(crate) enum Kind {
-    /// Ours, with this level of logs.
+    /// Our server with this log level.
     Ours(&'static str),
-    /// Ours as another build of this program has it.
+    /// Our server in another build of this program.
     Build(PathBuf),
     Echo,
     Peer(PathBuf),
 }
 
-/// A server that is ready; it ends when this is dropped.
+/// A server that is ready. It is stopped when this value is dropped.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// From its start to the first answer that says ready.
+    /// Time from the start to the first successful readiness check.
     pub(crate) took: Duration,
 }
 
 impl Running {
-    pub(crate) fn start(scene: &Scene, kind: Kind) -> Self {
-        let (address, readiness) = (scene.choose_port("port"), scene.choose_port("readiness"));
+    pub(crate) fn start(fixture: &Fixture, kind: Kind) -> Self {
+        let (address, readiness) = (
+            fixture.choose_port("port"),
+            fixture.choose_port("readiness"),
+        );
         let is_echo = matches!(kind, Kind::Echo);
-        let mut command = command(scene, kind, address, readiness);
-        // Not in the folder that the server watches: every line would wake the watcher.
+        let mut command = command(fixture, kind, address, readiness);
+        // Not in the folder that the server watches, because every log line would trigger its watcher.
         let log = tempfile::tempfile().expect("room for a log");
         command.stdout(Stdio::null()).stderr(log);
         let started = now();
@@ -190,8 +193,8 @@ impl Drop for Running {
     }
 }
 
-fn command(scene: &Scene, kind: Kind, address: SocketAddr, readiness: SocketAddr) -> Command {
-    let folder = scene.folder.path();
+fn command(fixture: &Fixture, kind: Kind, address: SocketAddr, readiness: SocketAddr) -> Command {
+    let folder = fixture.folder.path();
     let role = |program: PathBuf, name: &str| {
         let mut command = Command::new(program);
         command.arg(name).arg(folder);
@@ -220,7 +223,7 @@ fn command(scene: &Scene, kind: Kind, address: SocketAddr, readiness: SocketAddr
             command
                 .arg("--policies-download-dir")
                 .arg(folder.join("peer"));
-            if scene.is_tls {
+            if fixture.is_tls {
                 command.arg("--cert-file").arg(folder.join("tls.crt"));
                 command.arg("--key-file").arg(folder.join("tls.key"));
             }

@@ -1,20 +1,20 @@
-//! Figures of things that are compared, measured in turn: a ratio only counts between neighbours.
+//! Figures of servers that are measured in turn. Ratios are computed within one turn.
 
 use std::time::Duration;
 
 use crate::guest::Bare;
 use crate::load::Outcome;
-use crate::servers::{self, Kind, Running, Scene};
+use crate::servers::{self, Fixture, Kind, Running};
 use crate::{LOGGED, TURNS, drive};
 
-/// The servers of a scene, all ready at once; whoever is not asked is idle.
+/// The servers for one fixture. All are ready at the same time; those that are not being measured are idle.
 pub(crate) struct Servers {
     echo: Running,
     ours: Running,
     peer: Option<Running>,
 }
 
-/// What came of all turns.
+/// The figures of all turns.
 pub(crate) struct Turns(Vec<Turn>);
 
 struct Turn {
@@ -25,36 +25,36 @@ struct Turn {
 }
 
 impl Servers {
-    pub(crate) fn start(scene: &Scene) -> Self {
+    pub(crate) fn start(fixture: &Fixture) -> Self {
         Self {
-            echo: Running::start(scene, Kind::Echo),
-            ours: Running::start(scene, Kind::Ours(LOGGED)),
-            peer: servers::peer().map(|binary| Running::start(scene, Kind::Peer(binary))),
+            echo: Running::start(fixture, Kind::Echo),
+            ours: Running::start(fixture, Kind::Ours(LOGGED)),
+            peer: servers::peer().map(|binary| Running::start(fixture, Kind::Peer(binary))),
         }
     }
 
     pub(crate) fn take_turns(
         &mut self,
         guest: &Bare,
-        scene: &Scene,
+        fixture: &Fixture,
         connections: usize,
         each: Duration,
     ) -> Turns {
         let turn = |_| Turn {
             guest: guest.measure(each),
-            echo: drive(&mut self.echo, scene, connections, each),
-            ours: drive(&mut self.ours, scene, connections, each),
+            echo: drive(&mut self.echo, fixture, connections, each),
+            ours: drive(&mut self.ours, fixture, connections, each),
             peer: self
                 .peer
                 .as_mut()
-                .map(|peer| drive(peer, scene, connections, each)),
+                .map(|peer| drive(peer, fixture, connections, each)),
         };
         Turns((0..TURNS).map(turn).collect())
     }
 }
 
 impl Turn {
-    /// What our server reached of what the wire and the guest allow together.
+    /// The throughput of our server relative to the combined limit of the echo server and the guest.
     fn share(&self) -> f64 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let limit = cores / (self.echo.cpu_us() / 1e6 + self.guest.as_secs_f64());
@@ -63,12 +63,12 @@ impl Turn {
 }
 
 impl Turns {
-    /// The middle of a figure over all turns.
+    /// The median of a figure over all turns.
     fn of(&self, figure: impl Fn(&Turn) -> f64) -> f64 {
         median(self.0.iter().map(figure))
     }
 
-    /// The cells of a table.
+    /// The cells of a table row.
     pub(crate) fn row(&self) -> String {
         let shares = || self.0.iter().map(Turn::share);
         let peer = |figure: fn(&Outcome) -> f64| {
@@ -95,7 +95,7 @@ impl Turns {
         )
     }
 
-    /// The same for whoever tunes, with what both sides spend.
+    /// One line for tuning, with the CPU time of both sides.
     pub(crate) fn line(&self) -> String {
         format!(
             "guest {:.0} µs, echo {:.0}/s {:.0} µs, ours {:.0}/s ({:.0} µs server, {:.0} µs client), p99 {:.1} ms, {:.0} % of the limit",
@@ -111,7 +111,6 @@ impl Turns {
     }
 }
 
-/// The one in the middle.
 pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);

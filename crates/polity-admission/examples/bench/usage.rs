@@ -9,7 +9,7 @@ pub(crate) fn own() -> Duration {
     of("self")
 }
 
-/// CPU time of a process so far, threads that have ended included.
+/// CPU time of a process so far, including threads that have exited.
 pub(crate) fn of(process: impl std::fmt::Display) -> Duration {
     let stat = Stat::read(process).expect("the process runs");
     Duration::from_millis(stat.cpu_ticks * 1000 / TICKS_PER_SECOND)

@@ -3,14 +3,16 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use kube::{Api, Client};
+use kube::Api;
 use polity_eval::Engine;
 use polity_fetch::Digest;
 use polity_host::{CacheBuild, CacheIdentity, Cluster, ClusterLimits};
+use polity_reconcile::{Controller, ControllerMetrics, LeaderElection, Term};
 use polity_runtime::changes::ReloadTiming;
-use polity_runtime::lease::{Election, Elector};
+use polity_runtime::lease::Elector;
 use polity_runtime::retry::random;
-use polity_runtime::{Clock, Shutdown, Tasks, VERSION, parent};
+use polity_runtime::{Clock, Tasks, VERSION, parent};
+use tokio::sync::Mutex;
 use tracing::info;
 
 use crate::managed::cache::modules::ModuleLoader;
@@ -22,10 +24,12 @@ use crate::managed::leader::{self, LeaderParts};
 use crate::managed::prepare::Preparer;
 use crate::managed::replica::grants::NamespacedGrants;
 use crate::managed::replica::markers::Markers;
+use crate::managed::replica::reports::{self, Reports};
 use crate::managed::replica::{Replica, ReplicaParts};
+use crate::managed::revision::Uid;
 use crate::managed::revision::store::Store;
 use crate::managed::status::Build;
-use crate::managed::status::writer::Writer;
+use crate::managed::status::writer::StatusWriter;
 use crate::managed::{ManagedError, ManagedOptions, ReplicaIdentity};
 use crate::server::{ModuleOptions, OpenServer, RunningServer, TaskGroups};
 
@@ -46,13 +50,15 @@ pub(super) async fn start(
         pod: identity.pod_name.clone(),
     })?;
     let holder = format!("{}_{}", identity.pod_name, identity.pod_uid);
-    let elector = Elector::new(holder, lease)?;
+    // A bad timing is reported before a port is opened.
+    Elector::new(holder.as_str(), lease)?;
     let sandbox = Sandbox::new(&identity, &parent::identity());
     let markers = Markers::read(server.modules.store.join("polity-loading"), &sandbox).await;
     let compiling = server.modules.store.join("polity-compiling");
     let attempts = Arc::new(Attempts::read(compiling, sandbox, random().to_bits()));
     let build = build(&server.modules).await;
 
+    let controller_metrics = ControllerMetrics::new(&server.metrics.meter("kubewarden"));
     let open = OpenServer::open(server, tasks).await?;
     let (engine, fetcher) = (open.engine.clone(), open.fetcher.clone());
     let (table, metrics) = (open.table.clone(), open.metrics.clone());
@@ -73,19 +79,21 @@ pub(super) async fn start(
         clock: clock.clone(),
     };
     let store = Store::new(&identity.server);
-    let writer = Writer {
-        api: Api::namespaced(client.clone(), &identity.namespace),
-        store: store.clone(),
-        clock: clock.clone(),
-    };
+    let mut controller = Controller::new("policy-server", clock.clone())
+        .with_backoff(reports::BACKOFF)
+        .with_workers(reports::AT_ONCE)
+        .with_metrics(controller_metrics);
+    store.follow(&mut controller, &client, &identity.namespace);
+    let writer = StatusWriter::new(&client, store.clone(), clock.clone());
+    let reports = Reports::new(replica, writer, &controller);
     follow_grants(&grants, &control, &clock);
-    follow_revisions(&store, client.clone(), identity.namespace.clone(), &control);
+    follow_revisions(controller, reports.clone(), &control);
     let parts = ReplicaParts {
         replica,
         store: store.clone(),
         preparer: preparer.clone(),
         grants,
-        writer: writer.clone(),
+        reports,
         markers,
         table,
         readiness: policies,
@@ -95,30 +103,35 @@ pub(super) async fn start(
     };
     let serve = Replica::new(parts).run(control.shutdown().clone());
     control.spawn("replica", serve);
-    let lease_name = format!("policy-server-{}", identity.server);
-    let leases = Api::namespaced(client.clone(), &identity.namespace);
-    let (election, leadership) = Election::new(leases, lease_name, elector, clock.clone());
-    let leader = LeaderParts {
-        leadership,
-        store,
-        preparer,
-        writer,
-        attempts,
-        build,
-        clock: clock.clone(),
-    };
-    if let Some(vault) = shared {
-        let upkeep = Upkeep {
-            leadership: leader.leadership.clone(),
-            store: leader.store.clone(),
-            vault: vault.clone(),
-            stateful_sets: Api::namespaced(client, &identity.namespace),
+    let upkeep = shared.map(|vault| {
+        follow_signer(vault.clone(), &clock, &control);
+        Upkeep {
+            store: store.clone(),
+            vault,
+            stateful_sets: Api::namespaced(client.clone(), &identity.namespace),
             stateful_set: identity.stateful_set().to_owned(),
             clock: clock.clone(),
-        };
-        look_after(vault, upkeep, &control);
-    }
-    take_part(election, leader, &control);
+            signed_with: Mutex::default(),
+        }
+    });
+    let election = LeaderElection {
+        client: client.clone(),
+        clock: clock.clone(),
+        namespace: identity.namespace.clone(),
+        lease: format!("policy-server-{}", identity.server),
+        identity: holder,
+        timing: lease,
+    };
+    let leader = LeaderParts {
+        client,
+        store,
+        preparer,
+        attempts,
+        build,
+        clock,
+    };
+    let lead = leader::run(leader, upkeep, election, control.shutdown().clone());
+    control.spawn("leader", lead);
     info!(
         address = %server.address(),
         readiness = %server.readiness_address(),
@@ -149,16 +162,11 @@ async fn vault(
     (shared.clone(), Some(shared))
 }
 
-/// Starts the tasks that keep the signer of the shared cache up to date and clean the cache up.
-fn look_after(vault: Arc<SharedVault>, upkeep: Upkeep, tasks: &Tasks) {
-    let (clock, shutdown) = (upkeep.clock.clone(), tasks.shutdown().clone());
+/// Starts the task that keeps the signer of the shared cache up to date.
+fn follow_signer(vault: Arc<SharedVault>, clock: &Clock, tasks: &Tasks) {
+    let (clock, shutdown) = (clock.clone(), tasks.shutdown().clone());
     tasks.spawn("cache signer", async move {
         vault.follow(ReloadTiming::default(), clock, shutdown).await;
-        Ok::<_, Infallible>(())
-    });
-    let upkeep = upkeep.run(tasks.shutdown().clone());
-    tasks.spawn("cache upkeep", async move {
-        upkeep.await;
         Ok::<_, Infallible>(())
     });
 }
@@ -189,33 +197,11 @@ fn follow_grants(grants: &NamespacedGrants, tasks: &Tasks, clock: &Clock) {
     });
 }
 
-fn follow_revisions(store: &Store, client: Client, namespace: String, tasks: &Tasks) {
-    let (store, shutdown) = (store.clone(), tasks.shutdown().clone());
+/// Starts the watch of the revisions, and the workers that write the reports of this replica.
+fn follow_revisions(controller: Controller<Uid>, reports: Reports, tasks: &Tasks) {
+    let term = Term::without_election(tasks.shutdown());
     tasks.spawn("revisions", async move {
-        shutdown.run_until(store.follow(client, &namespace)).await;
-        Ok::<_, Infallible>(())
-    });
-}
-
-/// Takes part in the leader election. The lease is released when everything that only a leader does has ended.
-fn take_part(election: Election, leader: LeaderParts, tasks: &Tasks) {
-    struct TriggerOnDrop(Shutdown);
-
-    impl Drop for TriggerOnDrop {
-        fn drop(&mut self) {
-            self.0.trigger();
-        }
-    }
-
-    let (shutdown, led) = (tasks.shutdown().clone(), Shutdown::new());
-    let ended = TriggerOnDrop(led.clone());
-    tasks.spawn("leader", async move {
-        let _ended = ended;
-        leader::run(leader, shutdown).await;
-        Ok::<_, Infallible>(())
-    });
-    tasks.spawn("lease", async move {
-        election.run(led).await;
+        reports.run(controller, term).await;
         Ok::<_, Infallible>(())
     });
 }

@@ -8,15 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use kube::Client;
 use polity_api::policies::v1::InitializedReason;
 use polity_fetch::Digest;
-use polity_runtime::lease::Leadership;
+use polity_reconcile::{LeaderElection, Term};
+use polity_runtime::lease::BadTiming;
 use polity_runtime::retry::random;
 use polity_runtime::{Clock, Shutdown};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
+use crate::managed::cache::upkeep::Upkeep;
 use crate::managed::leader::attempts::Attempts;
 use crate::managed::leader::plan::{Job, Memory, Now, Plan, Tried, View};
 use crate::managed::prepare::Preparer;
@@ -24,7 +27,7 @@ use crate::managed::replica::sleep_until;
 use crate::managed::retry;
 use crate::managed::revision::store::{Snapshot, Store};
 use crate::managed::revision::{Revision, Revisions, Uid};
-use crate::managed::status::writer::{Writer, Written};
+use crate::managed::status::writer::{StatusWriter, Written};
 use crate::managed::status::{Attempt, Build, Change, Failure};
 
 /// How long to wait before new work after a write found the lease lost.
@@ -36,10 +39,9 @@ const WITHDRAWAL: Duration = Duration::from_secs(2);
 /// The parts that a leader is built from.
 #[derive(Clone)]
 pub(crate) struct LeaderParts {
-    pub(crate) leadership: watch::Receiver<Leadership>,
+    pub(crate) client: Client,
     pub(crate) store: Store,
     pub(crate) preparer: Preparer,
-    pub(crate) writer: Writer,
     pub(crate) attempts: Arc<Attempts>,
     pub(crate) build: Build,
     pub(crate) clock: Clock,
@@ -69,72 +71,101 @@ impl End {
     }
 }
 
-/// Leads whenever this replica holds the lease, until the shutdown.
-pub(crate) async fn run(parts: LeaderParts, shutdown: Shutdown) {
-    let mut leadership = parts.leadership.clone();
-    let take_part = async {
-        loop {
-            let leading = |now: &Leadership| matches!(now, Leadership::Leading { .. });
-            tokio::select! {
-                is_open = async { leadership.wait_for(leading).await.is_ok() } => {
-                    // The election runs longer than this task.
-                    if !is_open {
-                        std::future::pending::<()>().await;
-                    }
-                }
-                () = parts.keep_withdrawing() => {}
+/// Leads whenever this replica holds the lease, until the shutdown. The lease is released when everything that only a
+/// leader does has ended.
+pub(crate) async fn run(
+    parts: LeaderParts,
+    upkeep: Option<Upkeep>,
+    election: LeaderElection,
+    shutdown: Shutdown,
+) -> Result<(), BadTiming> {
+    let leads = watch::Sender::new(false);
+    let (parts, upkeep, leads, stopping) = (&parts, upkeep.as_ref(), &leads, &shutdown);
+    let terms = election.run(shutdown.clone(), |term| async move {
+        leads.send_replace(true);
+        let look_after_cache = async {
+            if let Some(upkeep) = upkeep {
+                upkeep.run(&term).await;
             }
-            let mut term = Term {
-                parts: parts.clone(),
-                memory: Memory::new(),
-                jobs: JoinSet::new(),
-            };
-            tokio::select! {
-                () = term.lead() => {}
-                _ = leadership.wait_for(|now| !leading(now)) => {}
-            }
-            term.jobs.shutdown().await;
+        };
+        tokio::join!(Leading::new(parts, &term).run(&term), look_after_cache);
+        if stopping.is_triggered() {
+            // Before the lease is released: the next leader counts what it finds.
+            parts.withdraw_before_the_end().await;
+        } else {
+            leads.send_replace(false);
         }
-    };
-    let _: Option<()> = shutdown.run_until(take_part).await;
+    });
     tokio::select! {
-        () = parts.withdraw() => {}
-        () = parts.clock.sleep(WITHDRAWAL) => {}
+        ended = Box::pin(terms) => ended?,
+        () = parts.keep_withdrawing(leads.subscribe()) => {}
     }
+    if !*leads.borrow() {
+        parts.withdraw_before_the_end().await;
+    }
+    Ok(())
 }
 
 /// One term as the leader. It keeps nothing from the term before.
-struct Term {
-    parts: LeaderParts,
+struct Leading {
+    leader: TermLeader,
     memory: Memory,
     jobs: JoinSet<(Uid, End)>,
 }
 
-impl Term {
+/// A leader and its term, for the jobs of the term.
+#[derive(Clone)]
+struct TermLeader {
+    parts: LeaderParts,
+    term: Term,
+    /// Its client refuses to write after the term.
+    writer: StatusWriter,
+}
+
+impl Leading {
+    fn new(parts: &LeaderParts, term: &Term) -> Self {
+        let client = term.guard(&parts.client);
+        Self {
+            leader: TermLeader {
+                parts: parts.clone(),
+                term: term.clone(),
+                writer: StatusWriter::new(&client, parts.store.clone(), parts.clock.clone()),
+            },
+            memory: Memory::new(),
+            jobs: JoinSet::new(),
+        }
+    }
+
+    async fn run(mut self, term: &Term) {
+        let _: Option<()> = term.run_until(self.lead()).await;
+        self.jobs.shutdown().await;
+    }
+
     async fn lead(&mut self) {
-        let mut snapshots = self.parts.store.subscribe();
+        let mut changed = self.leader.parts.store.subscribe();
         loop {
-            let snapshot = snapshots.borrow_and_update().clone();
+            changed.mark_unchanged();
+            let snapshot = self.leader.parts.store.snapshot();
             let mut look_again = None;
             if snapshot.is_complete {
                 let plan = Plan::of(View {
                     revisions: &snapshot.revisions,
                     memory: &self.memory,
-                    crashes: &self.parts.attempts.crashes,
-                    build: &self.parts.build,
-                    now: Now::of(&self.parts.clock),
+                    crashes: &self.leader.parts.attempts.crashes,
+                    build: &self.leader.parts.build,
+                    now: Now::of(&self.leader.parts.clock),
                 });
                 look_again = plan.look_again;
                 self.carry_out(plan, &snapshot);
             }
             tokio::select! {
-                _ = snapshots.changed() => {}
+                _ = changed.changed() => {}
                 Some(ended) = self.jobs.join_next() => {
                     if let Ok((uid, end)) = ended {
                         self.ended(uid, end);
                     }
                 }
-                () = sleep_until(&self.parts.clock, look_again) => {}
+                () = sleep_until(&self.leader.parts.clock, look_again) => {}
             }
         }
     }
@@ -145,28 +176,28 @@ impl Term {
                 continue;
             };
             let earlier = earlier(&revision, &snapshot.revisions);
-            self.spawn(job.uid.clone(), |parts| {
-                parts.initialize(job, revision, earlier)
+            self.spawn(job.uid.clone(), |leader| {
+                leader.initialize(job, revision, earlier)
             });
         }
         for (uid, crashed) in plan.give_up {
             let (n_crashes, next) = (crashed.n_crashes, crashed.next);
             warn!(revision_uid = %uid, n_crashes, %next, "initialization given up after crashes");
             let key = uid.clone();
-            self.spawn(uid, |parts| async move {
-                let by = parts.build.clone();
-                let written = parts.write(&key, &Change::Crashed { crashed, by }).await;
+            self.spawn(uid, |leader| async move {
+                let by = leader.parts.build.clone();
+                let written = leader.write(&key, &Change::Crashed { crashed, by }).await;
                 End::unless_done(written).unwrap_or(End::Over)
             });
         }
     }
 
-    fn spawn<F>(&mut self, uid: Uid, job: impl FnOnce(LeaderParts) -> F)
+    fn spawn<F>(&mut self, uid: Uid, job: impl FnOnce(TermLeader) -> F)
     where
         F: Future<Output = End> + Send + 'static,
     {
         let before = self.memory.get(&uid).copied();
-        let job = AssertUnwindSafe(job(self.parts.clone())).catch_unwind();
+        let job = AssertUnwindSafe(job(self.leader.clone())).catch_unwind();
         self.working(&uid, before);
         self.jobs
             .spawn(async move { (uid, job.await.unwrap_or(End::Panicked)) });
@@ -193,7 +224,7 @@ impl Term {
             End::Panicked => Some(retry::backoff(n, random())),
         };
         if let Some(delay) = delay {
-            let again = self.parts.clock.moment() + delay;
+            let again = self.leader.parts.clock.moment() + delay;
             self.memory.insert(uid, Tried::Failed { n, again });
         }
     }
@@ -208,7 +239,7 @@ fn earlier(revision: &Revision, revisions: &Revisions) -> Option<Arc<Revision>> 
         .cloned()
 }
 
-impl LeaderParts {
+impl TermLeader {
     /// Initialises one revision: from references to modules in the cache and validated settings.
     async fn initialize(
         self,
@@ -219,13 +250,13 @@ impl LeaderParts {
         let begins = Change::Begins {
             attempt: Attempt {
                 n: job.attempt,
-                holder: self.attempts.holder.clone(),
+                holder: self.parts.attempts.holder.clone(),
                 withdrawn: job.withdrawn,
             },
-            by: self.build.clone(),
+            by: self.parts.build.clone(),
         };
         // The note comes before the status, so that a crash right after the write leaves both.
-        let note = |is_due: bool| is_due.then(|| self.attempts.note(&job.uid)).flatten();
+        let note = |is_due: bool| is_due.then(|| self.parts.attempts.note(&job.uid)).flatten();
         let first_note = note(job.is_first);
         if job.is_first
             && let Some(end) = End::unless_done(self.write(&job.uid, &begins).await)
@@ -237,7 +268,12 @@ impl LeaderParts {
             attempt = job.attempt,
             "initializing"
         );
-        let gathered = match self.preparer.gather(&revision, earlier.as_deref()).await {
+        let gathered = match self
+            .parts
+            .preparer
+            .gather(&revision, earlier.as_deref())
+            .await
+        {
             Ok(gathered) => gathered,
             Err(failure) => return self.fail(&job.uid, failure.initialized()).await,
         };
@@ -248,11 +284,11 @@ impl LeaderParts {
             return end;
         }
         let digests = gathered.digests();
-        let end = match self.preparer.initialize(&revision, gathered).await {
+        let end = match self.parts.preparer.initialize(&revision, gathered).await {
             Ok(modules) => {
                 let change = Change::Initialized {
                     modules,
-                    by: self.build.clone(),
+                    by: self.parts.build.clone(),
                 };
                 let written = self.write(&job.uid, &change).await;
                 info!(revision = revision.name(), ?written, "initialized");
@@ -267,39 +303,12 @@ impl LeaderParts {
         end
     }
 
-    /// Withdraws attempts of this pod that were not crashes, as long as this replica does not lead. The plan of a
-    /// leader ignores them.
-    async fn keep_withdrawing(&self) {
-        let mut snapshots = self.store.subscribe();
-        loop {
-            snapshots.mark_unchanged();
-            self.withdraw().await;
-            if snapshots.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// Withdraws attempts of this pod that were not crashes. These are the pod's own entries, so no lease is needed.
-    async fn withdraw(&self) {
-        let snapshot = self.store.subscribe().borrow().clone();
-        let stale = snapshot.revisions.values().filter_map(|revision| {
-            let holders = self.attempts.crashes.stale(revision);
-            (!holders.is_empty()).then(|| (revision.uid.clone(), Change::Withdrawn { holders }))
-        });
-        let writes = stale.map(|(uid, change)| async move {
-            let written = self.writer.write(&uid, &change, || true).await;
-            info!(revision_uid = %uid, ?written, "attempt withdrawn");
-        });
-        futures::future::join_all(writes).await;
-    }
-
     async fn fail(&self, uid: &Uid, why: Failure) -> End {
         let reason = why.reason;
         warn!(revision_uid = %uid, %reason, message = why.message, "initialization failed");
         let change = Change::NotInitialized {
             why,
-            by: self.build.clone(),
+            by: self.parts.build.clone(),
         };
         let written = self.write(uid, &change).await;
         End::unless_done(written).unwrap_or(End::Failed(reason))
@@ -307,13 +316,12 @@ impl LeaderParts {
 
     /// Writes as long as this replica holds the lease.
     async fn write(&self, uid: &Uid, change: &Change) -> Written {
-        let leads = || self.leadership.borrow().leads_at(self.clock.moment());
-        self.writer.write(uid, change, leads).await
+        self.writer.write_in(&self.term, uid, change).await
     }
 
     /// Releases those of these modules that no revision uses.
     fn forget_unused(&self, digests: &[Digest]) {
-        let snapshot = self.store.subscribe().borrow().clone();
+        let snapshot = self.parts.store.snapshot();
         let used: Vec<Digest> = snapshot
             .revisions
             .values()
@@ -322,6 +330,49 @@ impl LeaderParts {
             .filter_map(|module| module.digest.parse().ok())
             .collect();
         let unused = digests.iter().filter(|digest| !used.contains(digest));
-        self.preparer.modules.forget(unused);
+        self.parts.preparer.modules.forget(unused);
+    }
+}
+
+impl LeaderParts {
+    /// Withdraws attempts of this pod that were not crashes, as long as this replica does not lead. The plan of a
+    /// leader ignores them.
+    async fn keep_withdrawing(&self, mut leads: watch::Receiver<bool>) {
+        let mut changed = self.store.subscribe();
+        loop {
+            // The election lives as long as this task.
+            let _ = leads.wait_for(|leads| !leads).await;
+            tokio::select! {
+                _ = leads.wait_for(|leads| *leads) => {}
+                () = async {
+                    changed.mark_unchanged();
+                    self.withdraw().await;
+                    let _ = changed.changed().await;
+                } => {}
+            }
+        }
+    }
+
+    /// Withdraws attempts during an orderly stop, for a while.
+    async fn withdraw_before_the_end(&self) {
+        tokio::select! {
+            () = self.withdraw() => {}
+            () = self.clock.sleep(WITHDRAWAL) => {}
+        }
+    }
+
+    /// Withdraws attempts of this pod that were not crashes. These are the pod's own entries, so no lease is needed.
+    async fn withdraw(&self) {
+        let snapshot = self.store.snapshot();
+        let stale = snapshot.revisions.values().filter_map(|revision| {
+            let holders = self.attempts.crashes.stale(revision);
+            (!holders.is_empty()).then(|| (revision.uid.clone(), Change::Withdrawn { holders }))
+        });
+        let writer = &StatusWriter::new(&self.client, self.store.clone(), self.clock.clone());
+        let writes = stale.map(|(uid, change)| async move {
+            let written = writer.write(&uid, &change).await;
+            info!(revision_uid = %uid, ?written, "attempt withdrawn");
+        });
+        futures::future::join_all(writes).await;
     }
 }

@@ -4,6 +4,7 @@
 pub(super) mod grants;
 pub(super) mod markers;
 pub(super) mod plan;
+pub(super) mod reports;
 pub(super) mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,12 +27,11 @@ use crate::managed::prepare::{Loaded, Preparer};
 use crate::managed::replica::grants::NamespacedGrants;
 use crate::managed::replica::markers::Markers;
 use crate::managed::replica::plan::{Local, Locals, Plan, Retry, View, after_crashes};
+use crate::managed::replica::reports::Reports;
 use crate::managed::replica::routes::{RevisionRoute, routes};
 use crate::managed::retry::backoff;
 use crate::managed::revision::store::{Snapshot, Store};
 use crate::managed::revision::{Revision, Uid};
-use crate::managed::status::writer::Writer;
-use crate::managed::status::{Change, ReadyReport};
 use crate::metrics::ServerMetrics;
 use crate::table::{PolicyTable, RoutedPolicy};
 
@@ -45,7 +45,7 @@ pub(crate) struct ReplicaParts {
     pub(crate) store: Store,
     pub(crate) preparer: Preparer,
     pub(crate) grants: NamespacedGrants,
-    pub(crate) writer: Writer,
+    pub(crate) reports: Reports,
     pub(crate) markers: Markers,
     /// The policies that are served.
     pub(crate) table: Arc<ArcSwap<PolicyTable>>,
@@ -65,7 +65,7 @@ pub(crate) struct CannotServe(Vec<String>);
 /// The state of the replica loop.
 pub(crate) struct Replica {
     parts: ReplicaParts,
-    snapshots: watch::Receiver<Snapshot>,
+    changed: watch::Receiver<()>,
     granted: watch::Receiver<()>,
     snapshot: Snapshot,
     locals: Locals,
@@ -78,14 +78,12 @@ pub(crate) struct Replica {
     loading: BTreeMap<Uid, AbortHandle>,
     /// Limits how many revisions are loaded at once.
     load_slots: Arc<Semaphore>,
-    writes: JoinSet<Uid>,
-    writing: BTreeMap<Uid, (ReadyReport, AbortHandle)>,
 }
 
 impl Replica {
     pub(crate) fn new(parts: ReplicaParts) -> Self {
         Self {
-            snapshots: parts.store.subscribe(),
+            changed: parts.store.subscribe(),
             granted: parts.grants.subscribe(),
             load_slots: Arc::new(Semaphore::new(parts.parallelism)),
             parts,
@@ -97,8 +95,6 @@ impl Replica {
             ready_since: None,
             loads: JoinSet::new(),
             loading: BTreeMap::new(),
-            writes: JoinSet::new(),
-            writing: BTreeMap::new(),
         }
     }
 
@@ -114,7 +110,8 @@ impl Replica {
 
     async fn work(&mut self) -> Result<(), CannotServe> {
         loop {
-            self.snapshot = self.snapshots.borrow_and_update().clone();
+            self.changed.mark_unchanged();
+            self.snapshot = self.parts.store.snapshot();
             let mut look_again = None;
             if self.snapshot.is_complete {
                 self.remember_crashes();
@@ -124,14 +121,9 @@ impl Replica {
             }
             tokio::select! {
                 // The store lives as long as this task.
-                _ = self.snapshots.changed() => {}
+                _ = self.changed.changed() => {}
                 Ok(()) = self.granted.changed() => self.apply_grants(),
                 Some(ended) = self.loads.join_next() => self.loaded(ended).await,
-                Some(written) = self.writes.join_next() => {
-                    if let Ok(uid) = written {
-                        self.writing.remove(&uid);
-                    }
-                }
                 () = sleep_until(&self.parts.clock, look_again) => {}
             }
         }
@@ -152,7 +144,9 @@ impl Replica {
             self.unload(uid).await;
         }
         self.swap();
-        self.write_reports(plan.reports);
+        for (uid, report) in plan.reports {
+            self.parts.reports.set(uid, report);
+        }
         if !plan.give_up.is_empty() {
             return Err(self.give_up(&plan.give_up).await);
         }
@@ -168,7 +162,7 @@ impl Replica {
         if self.ready_since.is_some() {
             return;
         }
-        for (uid, revision) in &*self.snapshot.revisions {
+        for (uid, revision) in &self.snapshot.revisions {
             let local = after_crashes(revision, self.parts.markers.n_crashes(uid));
             if let Some(local) = local
                 && !self.locals.contains_key(uid)
@@ -257,9 +251,7 @@ impl Replica {
             task.abort();
             self.parts.markers.remove(uid).await;
         }
-        if let Some((_, task)) = self.writing.remove(uid) {
-            task.abort();
-        }
+        self.parts.reports.drop_report(uid);
         if self.loaded.remove(uid).is_some() {
             info!(revision_uid = %uid, "unloaded");
         }
@@ -312,27 +304,6 @@ impl Replica {
         self.store_table();
     }
 
-    /// Writes the reports, one write per revision. A new report replaces one that is still being written.
-    fn write_reports(&mut self, reports: Vec<(Uid, ReadyReport)>) {
-        for (uid, report) in reports {
-            match self.writing.get(&uid) {
-                Some((before, _)) if *before == report => continue,
-                Some((_, task)) => task.abort(),
-                None => {}
-            }
-            let change = Change::Ready {
-                replica: self.parts.replica,
-                report: report.clone(),
-            };
-            let (writer, key) = (self.parts.writer.clone(), uid.clone());
-            let task = self.writes.spawn(async move {
-                writer.write(&key, &change, || true).await;
-                key
-            });
-            self.writing.insert(uid, (report, task));
-        }
-    }
-
     fn set_readiness(&mut self, missing: &[Uid]) {
         if !missing.is_empty() {
             self.parts.readiness.not_ready("loading");
@@ -347,9 +318,8 @@ impl Replica {
 
     /// Waits for the reports of the failures to be written, for a while: the owner of a policy cannot read our log.
     async fn give_up(&mut self, uids: &[Uid]) -> CannotServe {
-        let written = async { while self.writes.join_next().await.is_some() {} };
         tokio::select! {
-            () = written => {}
+            () = self.parts.reports.written() => {}
             () = self.parts.clock.sleep(LAST_REPORTS) => {}
         }
         let reasons = uids.iter().filter_map(|uid| {

@@ -86,6 +86,17 @@ macro_rules! report_kind {
             pub body: $body,
         }
 
+        impl $kind {
+            /// The object with its API version and kind.
+            pub fn new(metadata: kube::core::ObjectMeta, body: $body) -> Self {
+                Self {
+                    types: Some(kube::core::TypeMeta::resource::<Self>()),
+                    metadata,
+                    body,
+                }
+            }
+        }
+
         impl kube::Resource for $kind {
             type DynamicType = ();
             type Scope = kube::core::$scope;

@@ -12,6 +12,8 @@ pub mod v1alpha1 {
 
     use crate::reports::columns::of_public;
     use crate::reports::kind::report_kind;
+    use crate::reports::lenient;
+    use crate::reports::policyreports::v1alpha2::PolicyReportBody;
     use crate::reports::result::{ReportResult, Summary, outcome};
 
     /// Fields of a report besides its metadata.
@@ -19,23 +21,35 @@ pub mod v1alpha1 {
     #[serde(rename_all = "camelCase")]
     pub struct ReportBody {
         /// Policy engine that produced the results which have no `source` of their own.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::or_default")]
         pub source: String,
 
         /// Object that all results of the report are about.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::reference"
+        )]
         pub scope: Option<ObjectReference>,
 
         /// Selects by label the objects that the report is about. Cannot be set together with `scope`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::selector"
+        )]
         pub scope_selector: Option<LabelSelector>,
 
         /// Limits that the producer applied to the report.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::or_default"
+        )]
         pub configuration: Option<Configuration>,
 
         /// Number of results by outcome.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::or_default")]
         pub summary: Summary,
 
         /// Results of policies.
@@ -55,13 +69,47 @@ pub mod v1alpha1 {
     #[serde(rename_all = "camelCase")]
     pub struct Limits {
         /// Maximum number of results in the report.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::or_default"
+        )]
         pub max_results: Option<i64>,
 
         /// Outcomes that the report includes. Results with other outcomes are omitted.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "lenient::string_list"
+        )]
         #[schemars(schema_with = "outcomes")]
         pub status_filter: Vec<String>,
+    }
+
+    /// The same report in this group, which has all fields of the other one.
+    impl From<PolicyReportBody> for ReportBody {
+        fn from(body: PolicyReportBody) -> Self {
+            Self {
+                source: String::new(),
+                scope: body.scope,
+                scope_selector: body.scope_selector,
+                configuration: None,
+                summary: body.summary,
+                results: body.results,
+            }
+        }
+    }
+
+    /// The same report in the other group, which has neither a source nor a configuration.
+    impl From<ReportBody> for PolicyReportBody {
+        fn from(body: ReportBody) -> Self {
+            Self {
+                scope: body.scope,
+                scope_selector: body.scope_selector,
+                summary: body.summary,
+                results: body.results,
+            }
+        }
     }
 
     fn outcomes(generator: &mut SchemaGenerator) -> Schema {

@@ -12,6 +12,7 @@ pub mod v1alpha2 {
 
     use crate::reports::columns::of_public;
     use crate::reports::kind::report_kind;
+    use crate::reports::lenient;
     use crate::reports::result::{ReportResult, Summary};
 
     /// Fields of a report besides its metadata.
@@ -19,15 +20,23 @@ pub mod v1alpha2 {
     #[serde(rename_all = "camelCase")]
     pub struct PolicyReportBody {
         /// Object that all results of the report are about.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::reference"
+        )]
         pub scope: Option<ObjectReference>,
 
         /// Selects by label the objects that the report is about. Cannot be set together with `scope`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::selector"
+        )]
         pub scope_selector: Option<LabelSelector>,
 
         /// Number of results by outcome.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::or_default")]
         pub summary: Summary,
 
         /// Results of policies.

@@ -12,6 +12,7 @@ pub mod v1alpha1 {
 
     use crate::reports::columns::of_resource;
     use crate::reports::kind::report_kind;
+    use crate::reports::lenient;
     use crate::reports::result::{Timestamp, outcome};
 
     /// Fields of a resource report besides its metadata.
@@ -27,7 +28,7 @@ pub mod v1alpha1 {
     pub struct ResourceReportSpec {
         /// Results by policy and rule, such as `cpol/no-privileged/`. A map, so that several writers can each patch
         /// their own results.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::map")]
         pub results: BTreeMap<String, ResourceResult>,
     }
 
@@ -35,20 +36,33 @@ pub mod v1alpha1 {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct ResourceResult {
         /// Outcome of the evaluation.
+        #[serde(deserialize_with = "lenient::or_default")]
         #[schemars(schema_with = "outcome")]
         pub result: String,
 
         /// Explanation of the result.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::or_default"
+        )]
         pub message: Option<String>,
 
         /// Time when this result was first observed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "lenient::timestamp"
+        )]
         pub timestamp: Option<Timestamp>,
 
         /// Additional information about the policy and the evaluation. A list, so that a merge patch replaces all of
         /// it.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "lenient::list"
+        )]
         pub properties: Vec<Property>,
     }
 
@@ -56,10 +70,11 @@ pub mod v1alpha1 {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct Property {
         /// Name of the property.
+        #[serde(deserialize_with = "lenient::or_default")]
         pub name: String,
 
         /// Value of the property.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::or_default")]
         pub value: String,
     }
 

@@ -17,7 +17,7 @@ use polity_report::{Outcome, PolicyKind, ReportingPolicy, ResourceRef, Severity}
 use serde_json::{Value, json};
 
 #[test]
-fn names_scopes_and_columns_of_2_and_3() {
+fn report_kinds_have_their_names_scopes_and_columns() {
     let shared = shared_crds();
     let own = polity_api::crds();
     for (name, short, scope, version, columns) in [

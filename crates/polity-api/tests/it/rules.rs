@@ -44,7 +44,7 @@ fn group(policies: &Value) -> Value {
     })
 }
 
-/// Section 3, rule 4.
+/// An evaluation that exceeds the timeout of its request has no effect.
 #[test]
 fn evaluation_is_no_longer_than_the_request() {
     for kind in ["AdmissionPolicy", "ClusterAdmissionPolicy"] {
@@ -72,7 +72,7 @@ fn evaluation_is_no_longer_than_the_request() {
     }
 }
 
-/// Section 3, rule 5.
+/// The schema compares the new object with the old one.
 #[test]
 fn policy_server_and_mode_on_update() {
     let cases = [
@@ -121,7 +121,7 @@ fn policy_server_and_mode_on_update() {
     }
 }
 
-/// Section 3, rule 6, the part that a schema can say.
+/// Only the rules about members of groups that a schema can express.
 #[test]
 fn members_of_groups() {
     let cases = [

@@ -1,6 +1,6 @@
-//! What a cluster signs and recognises: its client CA, its token key, its administrator's token.
+//! The keys of a cluster: its client CA, its token key, its administrator's token.
 //!
-//! Each cluster has its own, so that credentials of one are worth nothing in another.
+//! Each cluster has its own, so that the credentials of one are not valid in another.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub const AUTHORITY_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
 /// How a private key begins in a file.
 const KEY_HEADER: &str = "-----BEGIN PRIVATE KEY-----";
 
-/// Keys that could not be made or read.
+/// The keys could not be created or read.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     #[error(transparent)]
@@ -30,17 +30,17 @@ pub enum IdentityError {
     Unusable { storage: String, why: String },
 }
 
-/// Where keys are kept.
+/// The location of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyStorage {
-    /// For as long as the process lives.
+    /// In memory, as long as the process runs.
     Memory,
     /// In files only their owner can read.
     Directory(PathBuf),
 }
 
 impl KeyStorage {
-    /// The text kept under a name, made the first time it is asked for.
+    /// The text stored under a name. It is created on the first call.
     pub fn keep(
         &self,
         name: &str,
@@ -112,9 +112,9 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Loads the keys of a cluster, making those that are not there yet.
+    /// Loads the keys of a cluster and creates missing ones.
     ///
-    /// `serving_authority` is the CA clients check the server with, as PEM; empty without TLS.
+    /// `serving_authority` is the CA with which clients verify the server, as PEM. It is empty without TLS.
     pub fn load(
         cluster: &str,
         storage: &KeyStorage,

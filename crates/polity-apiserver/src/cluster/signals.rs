@@ -10,7 +10,7 @@ use crate::object::Stored;
 pub use inbox::GarbageInbox;
 pub use queue::Queue;
 
-/// The queues through which commits reach the controllers. A signal only says where to look.
+/// The queues through which commits reach the controllers. A signal only contains the name of the object.
 #[derive(Debug, Default)]
 pub struct Signals {
     pub garbage: GarbageInbox,

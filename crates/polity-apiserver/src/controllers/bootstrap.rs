@@ -1,4 +1,4 @@
-//! Creates what every cluster starts with: namespaces, default roles and the `kubernetes` Service.
+//! Creates the initial objects of a cluster: namespaces, default roles and the `kubernetes` Service.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use polity_kinds::status::ApiError;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Creates what is missing: on an existing cluster nothing, or what a newer version added.
+/// Creates missing objects. On an existing cluster there are none, except those that a newer version adds.
 pub async fn run(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
     let actor = Actor::named("bootstrap");
     for name in NAMESPACES {

@@ -73,20 +73,20 @@ async fn clean_up(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(
 }
 
 /// How far the clean-up of a definition is: status, reason and message of its condition.
-type Stage = (bool, &'static str, &'static str);
+type ConditionState = (bool, &'static str, &'static str);
 
-const TAKING_ALONG: Stage = (
+const TAKING_ALONG: ConditionState = (
     true,
     "InstanceDeletionInProgress",
     "CustomResource deletion is in progress",
 );
-const DONE: Stage = (false, "InstanceDeletionCompleted", "removed all instances");
+const DONE: ConditionState = (false, "InstanceDeletionCompleted", "removed all instances");
 
 async fn tell(
     cluster: &Arc<Cluster>,
     actor: &Actor,
     name: &str,
-    stage: Stage,
+    stage: ConditionState,
 ) -> Result<(), ApiError> {
     change(cluster, actor, name, stage, |_| ()).await
 }
@@ -104,12 +104,12 @@ async fn release(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<()
     .await
 }
 
-/// Writes the condition of a stage, and what else changes with it.
+/// Writes a condition together with the fields that change with it.
 async fn change(
     cluster: &Arc<Cluster>,
     actor: &Actor,
     name: &str,
-    stage: Stage,
+    stage: ConditionState,
     more: impl Fn(&mut Value) + Sync,
 ) -> Result<(), ApiError> {
     let registry = cluster.registry();

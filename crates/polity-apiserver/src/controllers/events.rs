@@ -15,7 +15,7 @@ use crate::object::encode;
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// When each event last changed; the age of a new event comes from its own fields.
+/// When each event last changed. The age of a new event comes from its own fields.
 #[derive(Default)]
 struct Ages(BTreeMap<Key, (Revision, Timestamp)>);
 

@@ -1,7 +1,6 @@
-//! The garbage collector: dependents follow their owners.
+//! The garbage collector deletes dependents after their owners.
 //!
-//! It keeps which objects name which owner uid, and nothing else; every decision is made from the
-//! newest snapshot.
+//! Its only state is an index of objects by owner uid. Every decision uses the newest snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -57,14 +56,13 @@ struct Collector {
     owners: HashMap<Key, Vec<OwnerReference>>,
 }
 
-/// What an owner reference points at.
+/// The state of the owner in an owner reference.
 #[derive(Debug, PartialEq, Eq)]
 enum Owner {
-    /// There, and staying.
+    /// Exists and is not being deleted.
     Solid,
     /// There, and waiting for its dependents to go.
     Waiting,
-    /// Not there.
     Absent,
     /// Of a kind that is not served: the reference is ignored.
     Unknown,
@@ -108,7 +106,7 @@ impl Collector {
         work
     }
 
-    /// An object is there, or changed: owners that wait may no longer have to wait for it.
+    /// Records an object that was created or changed. Returns owners that may no longer have to wait for it.
     fn note(&mut self, stored: &Stored) -> BTreeSet<Key> {
         let named = &stored.index.owner_references;
         for owner in named {
@@ -133,7 +131,7 @@ impl Collector {
             .collect()
     }
 
-    /// An object is gone: its dependents are to be looked at, and owners that waited for it.
+    /// Records a deleted object. Its dependents are checked, and so are owners that waited for it.
     fn forget(&mut self, stored: &Stored) -> BTreeSet<Key> {
         let mut work = self
             .dependents
@@ -153,7 +151,7 @@ impl Collector {
         work
     }
 
-    /// Looks at each object; those that failed come back.
+    /// Processes each object. Failed ones are queued again.
     async fn work_off(&mut self, work: BTreeSet<Key>) -> BTreeSet<Key> {
         let mut failed = BTreeSet::new();
         for key in work {
@@ -259,7 +257,7 @@ impl Collector {
         let registry = self.cluster.registry();
         let mut blocked = false;
         for dependent in self.dependents_of(&owner.index.uid, snapshot) {
-            // Who owns itself does not wait for itself.
+            // An object that owns itself does not wait for itself.
             let blocks = |reference: &OwnerReference| {
                 reference.uid == owner.index.uid && reference.block_owner_deletion
             };
@@ -391,7 +389,7 @@ impl Collector {
         .await
     }
 
-    /// Changes the object, if it is still the one that was looked at.
+    /// Changes the object, if it has not changed since it was read.
     async fn change(
         &self,
         def: &Arc<ServedResource>,

@@ -18,7 +18,7 @@ use crate::served::ServedResource;
 use polity_kinds::Subresource;
 use polity_kinds::status::ApiError;
 
-/// How soon a namespace that cannot be emptied is looked at again.
+/// How soon a namespace that cannot be emptied is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 pub async fn run(cluster: Arc<Cluster>) {
@@ -52,7 +52,7 @@ pub async fn run(cluster: Arc<Cluster>) {
     }
 }
 
-/// What is left in a namespace: objects by resource, and finalizers by name.
+/// The remaining content of a namespace: objects by resource, and finalizers by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Remaining {
     objects: BTreeMap<String, usize>,
@@ -75,7 +75,7 @@ async fn empty(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(), 
                 failure.get_or_insert(error);
             }
         }
-        // Pods are gone before anything they may still use goes.
+        // Pods are deleted before the objects that they may still use.
         if count(cluster, &step, name) > 0 {
             break;
         }
@@ -156,7 +156,7 @@ async fn finish(cluster: &Arc<Cluster>, actor: &Actor, name: &str) -> Result<(),
     .await
 }
 
-/// Writes conditions that explain what the deletion waits for.
+/// Writes conditions that explain why the deletion waits.
 async fn report(
     cluster: &Arc<Cluster>,
     actor: &Actor,

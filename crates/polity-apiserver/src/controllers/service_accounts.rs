@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::request::query::WriteOptions;
 use polity_kinds::status::ApiError;
 
-/// Creates what a namespace should have and lacks.
+/// Creates the missing objects of a namespace.
 pub async fn ensure_default(cluster: &Arc<Cluster>, namespace: &str) -> Result<(), ApiError> {
     let actor = Actor::named("service-account-controller");
     if cluster
@@ -51,7 +51,7 @@ async fn create(
     };
     let call = actor.call(cluster, def, namespace, "");
     match call.create(object.into(), &WriteOptions::internal()).await {
-        // It was made in the meantime, or its namespace is on its way out.
+        // It was created in the meantime, or its namespace is being deleted.
         Err(error)
             if !matches!(
                 error.reason.as_str(),

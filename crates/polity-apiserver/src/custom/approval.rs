@@ -53,7 +53,7 @@ fn is_protected(group: &str) -> bool {
     })
 }
 
-/// An update that leaves the state of the approval as it is passes.
+/// An update that does not change the state of the approval is allowed.
 pub(super) fn validate_approval(crd: &Value, live: Option<&Value>, errors: &mut FieldErrors) {
     let group = crd.pointer("/spec/group").and_then(Value::as_str);
     if !is_protected(group.unwrap_or_default()) {

@@ -25,7 +25,7 @@ pub fn bucket_of(definition: &str) -> Cow<'_, str> {
     }
 }
 
-/// The definition whose objects are in a bucket; absent for the bucket of a built-in kind.
+/// The definition of the objects in a bucket. `None` for the bucket of a built-in kind.
 pub fn definition_of(bucket: &str) -> Option<&str> {
     match bucket.strip_prefix(PREFIX) {
         Some(definition) => Some(definition),

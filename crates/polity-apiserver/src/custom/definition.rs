@@ -15,7 +15,7 @@ use crate::object::meta;
 use crate::served::Compiler;
 use polity_kinds::jsonpath::JsonPath;
 
-/// What a definition leaves out.
+/// Sets the defaults of a definition.
 pub fn apply_defaults(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -187,7 +187,7 @@ fn validate_group_and_scope(crd: &Value, spec: &FieldPath, errors: &mut FieldErr
     }
 }
 
-/// Every name is there, and every name is a label.
+/// Every name is set, and every name is a valid label.
 fn validate_names(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) {
     let names = spec.child("names");
     let fields = [
@@ -308,8 +308,8 @@ fn validate_versions(crd: &Value, spec: &FieldPath, compiler: &Compiler, errors:
     }
 }
 
-/// What all versions have in common. A real server keeps it once, above the versions, and so its
-/// objections name that place.
+/// The fields that all versions share. A real server stores them once, above the versions, so its errors name that
+/// path.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "one question for each part of a version"
@@ -504,7 +504,7 @@ fn validate_conversion(crd: &Value, spec: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// What never changes, and what stays as long as it is stored.
+/// Immutable fields, and versions that must stay as long as objects are stored in them.
 fn validate_change(crd: &Value, live: &Value, errors: &mut FieldErrors) {
     let established = conditions::is_true(live, "Established");
     for (pointer, always) in [

@@ -1,4 +1,4 @@
-//! Which definition may use which names, and what that makes of its status.
+//! Decides which definition may use which names, and the resulting status.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ impl Taken {
         }
     }
 
-    /// The names that are free, and what the status says when not all are. Every conflict overwrites the
-    /// one before it, as on a real server.
+    /// The names that are available, and the condition if some are not. Every conflict overwrites the previous one, as
+    /// on a real server.
     fn judge(&self, crd: &Value) -> (Value, Option<Condition>) {
         let names = &crd["spec"]["names"];
         let mut accepted = crd["status"]["acceptedNames"].clone();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_names_are_refused_by_what_is_taken() {
+    fn a_refusal_lists_the_names_in_use() {
         let first = accept(&crd("widgets", "Widget", "w"), &Taken::default(), now()).unwrap();
         for (other, reason) in [
             (crd("gadgets", "Widget", "g"), "ListKindConflict"),

@@ -19,24 +19,24 @@ use polity_kinds::scale::{ScalePaths, SelectorSource};
 use polity_kinds::table::CustomTable;
 use polity_kinds::{GenerationRule, KindFlags, ResourceDef, Scope, Subresource};
 
-/// What serving the kinds of a definition needs from the cluster.
+/// The parts of the cluster that are needed to serve the kinds of a definition.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeContext<'a> {
-    /// What is served so far.
+    /// The kinds that are served so far.
     pub known: &'a Registry,
     pub compiler: &'a Compiler,
     /// Ends all watches.
     pub shutdown: &'a CancellationToken,
 }
 
-/// What a kind was made from, and what ends its watches.
+/// The definition of a kind, and the token that ends its watches.
 struct Origin {
     revision: Revision,
     source: DefinitionDigest,
     gone: CancellationToken,
 }
 
-/// A definition whose schema cannot be served although it was accepted.
+/// The schema of a definition cannot be served although it was accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("version {version} of {definition} has a schema that cannot be served: {why}")]
 pub struct ServeError {
@@ -45,10 +45,10 @@ pub struct ServeError {
     why: String,
 }
 
-/// The kinds a definition serves, one for each served version; none while its names are not accepted.
+/// The kinds of a definition, one for each served version. Empty while its names are not accepted.
 ///
-/// A kind that is served already from the same text is kept as it is: its compiled rules, and the
-/// watches that hang on it. Only otherwise the definition itself is looked at.
+/// A kind that is already served from the same text is reused, with its compiled rules and its watches. The definition
+/// is only parsed otherwise.
 pub fn resources<'a>(
     summary: &Summary,
     crd: impl FnOnce() -> Option<Cow<'a, Value>>,

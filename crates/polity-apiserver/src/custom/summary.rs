@@ -1,4 +1,4 @@
-//! What a cluster remembers of each definition, so that a change of one does not read all others again.
+//! A summary of each definition, so that a change of one does not require parsing all others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +39,7 @@ impl Summary {
             found.unwrap_or_default().to_owned()
         };
         let group = text("/spec/group");
-        // Once established it is served, by the names it was accepted with, whatever is asked for
-        // later.
+        // An established definition is served with its accepted names, even if other names are requested later.
         let is_established = conditions::is_true(crd, "Established");
         let served = definition::versions(crd)
             .filter(|version| is_established && version["served"] == true)
@@ -53,7 +52,7 @@ impl Summary {
             revision,
             names: crd["status"]["acceptedNames"].clone(),
             served,
-            // Accepted names stay accepted when later definitions ask for them.
+            // Accepted names stay accepted when later definitions request them.
             is_settled: names::accept(crd, &Taken::default(), Timestamp::default()).is_none(),
             is_deleting: meta::is_deleting(crd),
             source: DefinitionDigest::of(crd),
@@ -71,7 +70,7 @@ impl Summary {
 pub struct Summaries(BTreeMap<String, Arc<Summary>>);
 
 impl Summaries {
-    /// Follows the store; reads only what has changed since the last time.
+    /// Follows the store, and only reads changes since the last call.
     pub fn follow(&mut self, snapshot: &Snapshot) -> Vec<Arc<Summary>> {
         let stored = snapshot.range(DEFINITIONS, None, None);
         self.0 = stored

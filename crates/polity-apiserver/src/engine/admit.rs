@@ -1,4 +1,4 @@
-//! The engine's side of the admission chain: what the webhooks are shown and what comes back.
+//! Connects the engine to the admission chain: builds the reviews and applies the results.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Review<'a> {
     pub old: Option<&'a Value>,
 }
 
-/// Lets the mutating webhooks change an object.
+/// Calls the mutating webhooks, which may change the object.
 pub async fn mutate(
     call: &Call<'_>,
     review: &Review<'_>,
@@ -57,11 +57,11 @@ pub async fn mutate(
         return Ok(());
     }
     *object = new;
-    // A hook renames nothing.
+    // A webhook must not rename the object.
     call.settle_identity(object)
 }
 
-/// Asks the validating webhooks about an object.
+/// Calls the validating webhooks for an object.
 pub async fn validate(
     call: &Call<'_>,
     review: &Review<'_>,
@@ -85,7 +85,7 @@ pub async fn validate(
     verdict
 }
 
-/// Asks all webhooks about a deletion: mutating ones first, though there is nothing for them to change.
+/// Calls all webhooks for a deletion. Mutating ones come first, although they cannot change anything.
 pub async fn delete(call: &Call<'_>, review: &Review<'_>, options: &Value) -> Result<(), ApiError> {
     let webhooks = call.cluster.webhooks();
     if webhooks.is_empty() {
@@ -189,7 +189,7 @@ impl Shown {
     }
 }
 
-/// The cluster as admission asks about it.
+/// The cluster as seen by admission.
 struct EngineHost<'a> {
     call: &'a Call<'a>,
 }
@@ -283,7 +283,7 @@ fn parsed(cluster: &Cluster, bucket: &str, namespace: &str, name: &str) -> Optio
     serde_json::from_slice(&cluster.get(bucket, namespace, name)?.bytes).ok()
 }
 
-/// What a user may do, for match conditions.
+/// The permissions of a user, for match conditions.
 struct Rights {
     mode: AuthorizationMode,
     roles: Arc<Roles>,

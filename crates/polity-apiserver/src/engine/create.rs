@@ -40,7 +40,7 @@ impl Call<'_> {
         self.create_tracked(object, options).await
     }
 
-    /// Records who owns which field of a write that is no apply.
+    /// Records the field owners of a write other than an apply.
     pub fn track(&self, live: Option<&Value>, object: &mut Value, options: &WriteOptions) {
         let blank = if live.is_none() {
             normalise::blank(&self.def.gvk)

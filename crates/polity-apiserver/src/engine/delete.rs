@@ -34,7 +34,7 @@ pub struct DeleteOptions {
     pub uid: Option<String>,
     pub resource_version: Option<String>,
     pub propagation: Option<Propagation>,
-    /// The old form, which also changes the answer's code.
+    /// The old option, which also changes the status code of the response.
     pub orphan_dependents: Option<bool>,
     pub dry_run: bool,
     /// The options as admission sees them.
@@ -170,12 +170,12 @@ impl DeleteOptions {
     }
 }
 
-/// What a deletion left behind.
+/// The result of a deletion.
 #[derive(Debug)]
 pub struct Deleted {
-    /// The object as it was last, or as it now waits for its finalizers.
+    /// The last state of the object, or its state while it waits for finalizers.
     pub object: Value,
-    /// Whether it is gone.
+    /// Whether the object was removed.
     pub gone: bool,
 }
 
@@ -330,7 +330,7 @@ impl Call<'_> {
         meta::set(next, "deletionGracePeriodSeconds", json!(grace));
     }
 
-    /// Deletes what a list would show, one by one; the answer is that list.
+    /// Deletes the listed objects one by one. The response is that list.
     pub async fn delete_collection(
         &self,
         list: &ListOptions,

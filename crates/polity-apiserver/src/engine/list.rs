@@ -12,7 +12,7 @@ use crate::object::{Page, Snapshot, Stored};
 use crate::request::query::{ListOptions, VersionMatch};
 use polity_kinds::status::{ApiError, Cause, Details};
 
-/// How long a list waits for a version that is not there yet.
+/// How long a list waits for a version that does not exist yet.
 const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
 
 impl Call<'_> {
@@ -27,7 +27,7 @@ impl Call<'_> {
         Ok(self.page(&snapshot, &selection, options.limit, token.as_ref()))
     }
 
-    /// The snapshot the version parameters ask for.
+    /// The snapshot for the version parameters.
     async fn snapshot(
         &self,
         options: &ListOptions,
@@ -66,7 +66,7 @@ impl Call<'_> {
         }
     }
 
-    /// Waits a little for a version that is not there yet.
+    /// Waits briefly for a version that does not exist yet.
     pub async fn reach(&self, wanted: Revision) -> Result<(), ApiError> {
         let store = self.cluster.store();
         if store.current().revision() >= wanted {

@@ -14,7 +14,7 @@ use crate::request::query::WriteOptions;
 use polity_kinds::decode;
 use polity_kinds::status::{ApiError, Cause, Details};
 
-/// What kind of patch a body is, from its media type.
+/// The kind of a patch, from its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
     Json,
@@ -24,7 +24,7 @@ pub enum PatchKind {
 }
 
 impl PatchKind {
-    /// Strategic merge needs typed kinds: custom resources answer 415.
+    /// Strategic merge needs typed kinds, so custom resources respond with 415.
     pub fn of(media: Option<&str>, custom: bool) -> Result<Self, ApiError> {
         match media {
             Some("application/json-patch+json") => Ok(Self::Json),
@@ -122,7 +122,7 @@ impl Call<'_> {
         }
     }
 
-    /// A patch makes nothing else of an object.
+    /// A patch cannot change the kind of an object.
     fn check_patched_type(&self, new: &Value) -> Result<(), ApiError> {
         let unchanged = new["kind"] == self.def.gvk.kind.as_str()
             && new["apiVersion"] == self.def.gvk.api_version().as_str();
@@ -227,7 +227,7 @@ impl Call<'_> {
                 text("kind")
             )));
         }
-        // Checked only: what the body leaves out is not the manager's to fill in.
+        // Only checked: fields that the body omits must not be set on behalf of the manager.
         self.settle_identity(&mut document.clone())?;
         if !decoded.duplicates.is_empty() {
             self.drop_unknown(
@@ -270,8 +270,8 @@ impl Call<'_> {
     }
 }
 
-/// The version the live object has is no condition. If the race is lost all the same, the patch is applied to the
-/// newer object, and a version that stands in the patch itself no longer fits.
+/// The version of the live object is not a precondition. If another write was faster, the patch is applied to the
+/// newer object, and a version in the patch itself no longer matches.
 pub(super) fn forget_live_version(live: &Value, new: &mut Value) {
     if meta::resource_version(new) == meta::resource_version(live) {
         meta::of_mut(new).remove("resourceVersion");

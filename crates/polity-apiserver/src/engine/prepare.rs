@@ -1,5 +1,5 @@
-//! What every write passes before it is stored: type, namespace and name, unknown fields, defaults,
-//! system metadata, generation, status separation, validation.
+//! The steps of every write before it is stored: type, namespace and name, unknown fields, defaults, system metadata,
+//! generation, status separation, validation.
 
 use polity_core::field::{FieldError, FieldErrors, FieldPath};
 use polity_core::{Findings, name};
@@ -25,7 +25,7 @@ pub enum BodyKind {
 }
 
 impl Call<'_> {
-    /// The body must be of the kind, in the namespace and of the name the URL says; what it leaves out is filled in.
+    /// Checks that kind, namespace and name of the body match the URL, and sets missing ones.
     pub fn settle_identity(&self, object: &mut Value) -> Result<(), ApiError> {
         // Go decodes a null into an object without members.
         if object.is_null() && !self.def.is_custom() {
@@ -153,7 +153,7 @@ impl Call<'_> {
         ))
     }
 
-    /// The object of a POST or PUT body: of the right name and types, without what its kind does not know.
+    /// The object of a POST or PUT body, with matching name and types and without unknown fields.
     pub fn accept(&self, body: Decoded, options: &WriteOptions) -> Result<Value, ApiError> {
         let mut object = body.value;
         self.settle_identity(&mut object)?;
@@ -167,7 +167,7 @@ impl Call<'_> {
         Ok(object)
     }
 
-    /// Drops unknown fields, and reports them as the client asked for it.
+    /// Drops unknown fields, and reports them as the client requested.
     pub fn drop_unknown(
         &self,
         object: &mut Value,
@@ -197,8 +197,8 @@ impl Call<'_> {
         }
     }
 
-    /// Built-ins are typed: a string where a number belongs is no object of the kind (400). A `null` fits everywhere,
-    /// as it does for Go: clients send `creationTimestamp: null`.
+    /// Built-ins are typed: a string instead of a number is an error (400). `null` is allowed everywhere, as in Go:
+    /// clients send `creationTimestamp: null`.
     pub fn check_types(&self, object: &Value) -> Result<(), ApiError> {
         if self.def.is_custom() {
             return Ok(());
@@ -207,7 +207,7 @@ impl Call<'_> {
             .map_err(|why| self.cannot_handle(&self.def.gvk.version, &self.def.gvk.kind, &why))
     }
 
-    /// Fills in what the kind's defaulting fills in.
+    /// Sets the defaults of the kind.
     pub fn default(&self, object: &mut Value) {
         if self.def.is_custom() {
             schema::default(&self.def.schema, object);
@@ -273,7 +273,7 @@ impl Call<'_> {
         meta::of_mut(object).remove("selfLink");
     }
 
-    /// What a write through this path may not touch is taken from the stored object.
+    /// Restores the fields that a write through this path may not change from the stored object.
     pub fn separate_status(&self, live: &Value, object: &mut Value) {
         let Some(root) = object.as_object_mut() else {
             return;
@@ -356,7 +356,7 @@ impl Call<'_> {
         }
     }
 
-    /// Everything that can be wrong with an object as it is about to be stored.
+    /// Validates an object that is about to be stored.
     pub fn validate(&self, object: &Value, live: Option<&Value>) -> Result<(), ApiError> {
         let mut errors = FieldErrors::default();
         if live.is_none() {

@@ -55,7 +55,7 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// The one name that can match, if the selector says so.
+    /// The only name that can match, if the selector has one.
     pub fn name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
     }

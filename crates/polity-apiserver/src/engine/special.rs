@@ -1,6 +1,6 @@
-//! What a few kinds truly do differently, in one place.
+//! The behaviour that is specific to a few kinds, in one place.
 //!
-//! Everything else about a kind is in `polity-kinds`.
+//! All other data about kinds is in `polity-kinds`.
 
 use std::net::Ipv4Addr;
 
@@ -60,7 +60,7 @@ pub fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     Err(error)
 }
 
-/// Fills in what needs the uid or the rest of the cluster.
+/// Sets fields that depend on the uid or on other objects.
 pub fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     match (call.def.gvk.group.as_str(), call.def.gvk.kind.as_str()) {
         ("", "Service") => complete_service(call, None, object),
@@ -147,7 +147,7 @@ pub fn authorize_create(call: &Call<'_>) -> Result<(), ApiError> {
     )
 }
 
-/// Some namespaces stay.
+/// Some namespaces cannot be deleted.
 pub fn may_delete(call: &Call<'_>) -> Result<(), ApiError> {
     if is_namespace(&call.def) && matches!(call.name, "default" | "kube-system" | "kube-public") {
         return Err(ApiError::forbidden(
@@ -187,7 +187,7 @@ pub fn grace_seconds(def: &ServedResource, live: &Value, asked: Option<i64>) -> 
 /// Whether something besides `metadata.finalizers` keeps the object from going.
 pub fn holds_deletion(def: &ServedResource, live: &Value) -> bool {
     (is_namespace(def) && !meta::strings(live.pointer("/spec/finalizers")).is_empty())
-        // Its finalizer comes with the deletion.
+        // Its finalizer is added with the deletion.
         || (is_crd(def) && !meta::is_deleting(live))
 }
 
@@ -201,7 +201,7 @@ pub fn says_goodbye(def: &ServedResource) -> bool {
     is(def, "", "Pod")
 }
 
-/// What a kind shows when its deletion begins.
+/// The changes to an object when its deletion begins.
 pub fn deletion_begins(def: &ServedResource, object: &mut Value, now: Timestamp) {
     if is_namespace(def) {
         object["status"]["phase"] = json!("Terminating");
@@ -229,7 +229,7 @@ const SERVICE_RANGE: [u8; 2] = [10, 96];
 /// The ports of nodes that Services get.
 const NODE_PORTS: std::ops::Range<u64> = 30000..32768;
 
-/// Gives a Service what it asks the cluster for.
+/// Allocates the cluster resources that a Service requests.
 fn complete_service(call: &Call<'_>, live: Option<&Value>, object: &mut Value) {
     assign_cluster_ip(call, live, object);
     if matches!(
@@ -317,7 +317,7 @@ fn assign_cluster_ip(call: &Call<'_>, live: Option<&Value>, object: &mut Value) 
     }
     spec.insert("clusterIPs".into(), json!([address]));
     spec.insert("clusterIP".into(), json!(address));
-    // Without addresses and without Pods of its own a Service may have endpoints of any family.
+    // A Service without addresses and selector may have endpoints of any family.
     let selects = spec
         .get("selector")
         .and_then(Value::as_object)

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_a_bad_request() {
+    fn a_body_that_cannot_be_decoded_is_a_bad_request() {
         let foreign =
             URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v9","rv":1,"start":"a/b\u0000"}"#);
         let zero = URL_SAFE_NO_PAD.encode(br#"{"v":"meta.k8s.io/v1","rv":0,"start":"a/b\u0000"}"#);

@@ -15,10 +15,10 @@ use polity_kinds::Subresource;
 use polity_kinds::status::ApiError;
 use polity_webhooks::Operation;
 
-/// How often a write without a version of its own starts again after losing a race.
+/// How often a write without a version is retried after a conflict.
 const RACE_ATTEMPTS: usize = 50;
 
-/// An answer to PUT, with whether it created the object.
+/// The response to PUT, with whether it created the object.
 pub type Updated = (Written, bool);
 
 impl Call<'_> {
@@ -52,7 +52,7 @@ impl Call<'_> {
         }
         let field = FieldPath::of("metadata").child("resourceVersion");
         let error = FieldError::invalid(&field, &json!(0), "must be specified for an update");
-        // A real server speaks of the resource here, not of the kind.
+        // A real server names the resource here, not the kind.
         Err(ApiError::invalid(
             &self.def.plural,
             &self.def.gvk.group,
@@ -61,10 +61,10 @@ impl Call<'_> {
         ))
     }
 
-    /// Changes the stored object by a function of it, starting again when a race is lost.
+    /// Changes the stored object with a function, and retries on a conflict.
     ///
-    /// `transform` answers the new object with field owners as the client sent them (they are recorded
-    /// here), or `None` when nothing is to change.
+    /// `transform` returns the new object with the field owners that the client sent (they are recorded here), or
+    /// `None` if nothing changes.
     pub async fn change(
         &self,
         options: &WriteOptions,
@@ -211,7 +211,7 @@ impl Call<'_> {
         }
     }
 
-    /// What a write through this path never owns.
+    /// The fields that a write through this path never owns.
     pub fn unowned_paths(&self) -> FieldSet {
         match self.subresource {
             Some(Subresource::Status) if self.def.is_custom() => {

@@ -23,7 +23,7 @@ use polity_kinds::status::ApiError;
 
 /// How often a watch without events sends a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
-/// The last bookmark comes this long before the end.
+/// The last bookmark is sent this long before the end.
 const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// A running watch; [`Self::next`] yields its lines.
@@ -42,7 +42,7 @@ pub struct Stream {
 
 enum Source {
     Live(Watch<ObjectIndex>),
-    /// Nothing more will come once `ready` is drained.
+    /// No more events follow once `ready` is drained.
     Ended,
 }
 
@@ -58,7 +58,7 @@ impl Call<'_> {
             .version_number()?
             .filter(|number| *number > 0)
             .map(Revision);
-        // Without a version a watch begins with what is there.
+        // A watch without a version begins with the existing objects.
         let initial = options.send_initial_events.unwrap_or(from.is_none());
         let now = Instant::now();
         let lasts = options
@@ -117,12 +117,12 @@ impl Stream {
         match call.cluster.store().watch(&self.def.bucket, after) {
             Ok(watch) => self.source = Source::Live(watch),
             Err(HistoryError::Compacted { oldest }) => {
-                // The stream opens, says so and ends.
+                // The stream opens, sends the error and ends.
                 let error =
                     ApiError::expired(format!("too old resource version: {after} ({oldest})"));
                 self.push_error(&error);
             }
-            // The store's watch waits for a version that is not there yet.
+            // The store's watch waits for a version that does not exist yet.
             Err(HistoryError::Future { .. }) => self.source = Source::Ended,
         }
     }
@@ -172,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// What a change means to this watch's selection.
+    /// Translates a change into an event for this watch's selector.
     fn push_event(&mut self, event: &Event<ObjectIndex>) {
         if !self.namespace.is_empty() && *event.object.key.namespace != *self.namespace {
             return;

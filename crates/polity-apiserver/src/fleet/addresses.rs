@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 /// Where Linux lists the addresses of this machine.
 const IPV4_TABLE: &str = "/proc/net/fib_trie";
 const IPV6_TABLE: &str = "/proc/net/if_inet6";
-/// More are not worth a place in a certificate.
+/// The maximum number of addresses in a certificate.
 const MOST: usize = 64;
 /// Addresses of documentation: asking for the way to them sends nothing.
 const ELSEWHERE: [(IpAddr, IpAddr); 2] = [

@@ -7,7 +7,7 @@ use super::Incoming;
 use super::respond;
 use crate::cluster::Check;
 
-/// Answers a health path; `None` when it is not one.
+/// Handles a health path. Returns `None` for other paths.
 pub fn answer(incoming: &Incoming, path: &str, checks: &[Check]) -> Option<Response<Body>> {
     let (endpoint, single) = split(path)?;
     // Liveness does not depend on being ready, or a slow start would look like a dead server.

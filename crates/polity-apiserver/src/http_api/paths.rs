@@ -19,7 +19,7 @@ use crate::request::accept;
 use crate::{discovery, version};
 use polity_kinds::status::ApiError;
 
-/// Answers a path outside the resources.
+/// Handles a path outside the resources.
 pub fn answer(
     cluster: &Arc<Cluster>,
     incoming: &Incoming,
@@ -77,7 +77,7 @@ fn wants_protobuf(incoming: &Incoming) -> bool {
         .is_some_and(|accept| accept.contains("protobuf"))
 }
 
-/// The paths there are.
+/// The list of served paths.
 fn root(registry: &crate::registry::Registry) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in registry

@@ -1,4 +1,4 @@
-//! Requests on resources: the verb, the options, the engine call, the answer.
+//! Requests on resources: the verb, the options, the engine call, the response.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct Context<'a> {
     pub verb: &'a str,
 }
 
-/// Answers a request on a resource.
+/// Handles a request on a resource.
 pub async fn answer(
     cluster: &Arc<Cluster>,
     incoming: Incoming,
@@ -139,14 +139,19 @@ fn is_namespace_object(def: &ServedResource, request: &ResourceRequest) -> bool 
 }
 
 impl Context<'_> {
-    /// Whether the request brings, changes or returns so much that its computation takes long.
+    /// Whether the request, the change or the response is large enough to take long to compute.
     fn is_large(&self) -> bool {
-        let body = self.incoming.body.size_hint();
+        let length = self.incoming.body.size_hint();
         // Without a known length it may be anything up to the limit.
-        if body
+        if length
             .upper()
-            .is_none_or(|length| length >= LARGE_BYTES as u64)
+            .is_none_or(|n_bytes| n_bytes >= LARGE_BYTES as u64)
         {
+            return true;
+        }
+        // The length of YAML does not bound its cost: aliases and merge keys repeat what they name.
+        let media = body::media_type(&self.incoming.parts.headers);
+        if media.is_some_and(|media| media.ends_with("yaml")) {
             return true;
         }
         let snapshot = self.call.cluster.store().current();
@@ -313,7 +318,7 @@ impl Context<'_> {
         let options = self.delete_options().await?;
         let deleted = self.call.delete(&options).await?;
         let code = deleted.code(&options);
-        // The object is gone, and its kind answers a deletion with a Status instead of the object.
+        // The object was deleted, and its kind responds with a Status instead of the object.
         if deleted.gone && !self.call.def.flags.delete_returns_object {
             return Ok(respond::value(code, &self.success(&deleted), pretty));
         }
@@ -336,7 +341,7 @@ impl Context<'_> {
         Ok(respond::json(StatusCode::OK, renderer.list(&page)?, pretty))
     }
 
-    /// The virtual kinds: answered, never stored.
+    /// The virtual kinds, which have a response but are never stored.
     async fn review(mut self) -> Result<Response<Body>, ApiError> {
         let pretty = respond::wants_pretty(&self.incoming);
         accept::choose(self.incoming.header(ACCEPT))?;
@@ -361,7 +366,7 @@ impl Context<'_> {
     }
 }
 
-/// A write's answer in the wanted form.
+/// The response to a write in the requested form.
 pub fn rendered(renderer: &Renderer, written: &Written) -> Result<Bytes, ApiError> {
     match written {
         Written::Stored(stored) => renderer.object(stored),

@@ -13,7 +13,7 @@ use crate::engine::Warnings;
 use polity_kinds::builtin::builtin_resources;
 use polity_kinds::status::ApiError;
 
-/// Texts are cut to this once there are many, and the rest is left out.
+/// If there are many warnings, each is truncated to this length, and the rest is dropped.
 const WARNING_CUT: usize = 256;
 const WARNINGS_TOTAL: usize = 4096;
 /// Clients take a hundred headers or so.
@@ -30,7 +30,7 @@ pub fn wants_pretty(incoming: &Incoming) -> bool {
         .any(|prefix| agent.starts_with(prefix))
 }
 
-/// A JSON answer from bytes.
+/// A JSON response from bytes.
 pub fn json(code: StatusCode, body: Bytes, pretty: bool) -> Response<Body> {
     let body = if pretty {
         indented(&body).unwrap_or(body)
@@ -45,7 +45,7 @@ pub fn json(code: StatusCode, body: Bytes, pretty: bool) -> Response<Body> {
     response
 }
 
-/// A JSON answer from a value.
+/// A JSON response from a value.
 pub fn value(code: StatusCode, body: &Value, pretty: bool) -> Response<Body> {
     json(
         code,
@@ -63,7 +63,6 @@ fn indented(body: &[u8]) -> Option<Bytes> {
     Some(text.into())
 }
 
-/// A plain text answer.
 pub fn text(code: StatusCode, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
@@ -83,7 +82,7 @@ pub fn protobuf(body: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// What is not there at all. Below the built-in groups it is an error, elsewhere a page.
+/// The response for an unknown path. Below the built-in groups it is an error, elsewhere a page.
 pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
     let mut segments = path.split('/').skip(1);
     let known = match (segments.next(), segments.next()) {
@@ -98,12 +97,11 @@ pub fn nothing_at(path: &str) -> Result<Response<Body>, ApiError> {
     }
 }
 
-/// A plain text 404.
 pub fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// A Status.
+/// An error as a Status.
 pub fn error(error: &ApiError, pretty: bool) -> Response<Body> {
     let mut response = value(error.code, &error.to_value(), pretty);
     let seconds = error
@@ -118,7 +116,7 @@ pub fn error(error: &ApiError, pretty: bool) -> Response<Body> {
     response
 }
 
-/// Headers every answer has.
+/// Adds the headers that every response has.
 pub fn finish(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
     let headers = response.headers_mut();
     headers
@@ -178,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_quoted_and_said_once() {
+    fn warnings_are_quoted_and_sent_once() {
         let warnings = Warnings::default();
         for text in [
             r#"unknown field "spec.x""#,

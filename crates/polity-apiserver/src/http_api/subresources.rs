@@ -1,4 +1,4 @@
-//! Subresources with a shape of their own: scale, token, eviction, log.
+//! Subresources with a different kind of body: scale, token, eviction, log.
 
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -16,7 +16,7 @@ use polity_auth::token::{TokenRequest, issue_token};
 use polity_kinds::Subresource;
 use polity_kinds::status::ApiError;
 
-/// Answers a request on such a subresource.
+/// Handles a request on such a subresource.
 pub async fn answer(
     context: Context<'_>,
     subresource: Subresource,

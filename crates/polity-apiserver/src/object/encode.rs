@@ -1,8 +1,8 @@
-//! From a value to stored bytes and back to what a client reads, without parsing where that can be helped.
+//! Encodes a value to stored bytes, and stored bytes to the response, without parsing where possible.
 //!
-//! Stored bytes always begin with apiVersion and kind, whatever their alphabetical place, so that both
-//! can be dropped (items of built-in lists) or replaced (another version of a custom resource)
-//! by looking at the first bytes alone. The store splices the revision into `metadata.resourceVersion`.
+//! Stored bytes always begin with apiVersion and kind, so that both can be dropped (items of built-in lists) or
+//! replaced (another version of a custom resource) by changing only the first bytes. The store inserts the revision
+//! into `metadata.resourceVersion`.
 
 use bytes::{Bytes, BytesMut};
 use polity_store::Payload;
@@ -72,7 +72,7 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// `stored` is the apiVersion objects were written with, `served` the one the client asked for.
+    /// `stored` is the apiVersion of the stored objects, `served` the one that the client requested.
     pub fn new(stored: &str, served: &str, kind: &str) -> Self {
         Self {
             stored: head(stored, kind).into(),

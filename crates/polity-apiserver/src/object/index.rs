@@ -1,4 +1,4 @@
-//! What is derived once from each stored version: labels for selectors, owners for the garbage collector.
+//! The values that are derived once from each stored version: labels for selectors, owners for the garbage collector.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct OwnerReference {
     pub block_owner_deletion: bool,
 }
 
-/// The part of `metadata` the server asks about all the time.
+/// The part of `metadata` that the server reads frequently.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectIndex {
@@ -47,7 +47,7 @@ impl polity_store::Index for ObjectIndex {
             #[serde(default)]
             metadata: ObjectIndex,
         }
-        // What is stored went through validation; should it not decode all the same, it has no labels and no owners.
+        // Stored objects are valid. If one does not decode nevertheless, it has no labels and no owners.
         serde_json::from_slice::<Envelope>(bytes)
             .map(|envelope| envelope.metadata)
             .unwrap_or_default()

@@ -70,7 +70,7 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
     strings(of(object).get("finalizers"))
 }
 
-/// The strings of a list, whatever else is in it.
+/// The strings of a list. Other elements are skipped.
 pub fn strings(list: Option<&Value>) -> Vec<&str> {
     list.and_then(Value::as_array)
         .map(|list| list.iter().filter_map(Value::as_str).collect())
@@ -193,7 +193,7 @@ fn validate_annotations(
     }
 }
 
-/// What the typed kinds ask of finalizers besides: those without a domain are the server's own.
+/// The additional rule for finalizers of built-in kinds: those without a domain are reserved.
 pub fn validate_plain_finalizers(object: &Value) -> Vec<FieldError> {
     let field = FieldPath::of("metadata").child("finalizers");
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
@@ -302,7 +302,7 @@ fn validate_owners(owners: Option<&Value>, field: &FieldPath, errors: &mut Field
     }
 }
 
-/// Drops exact duplicates of owner references; returns the uids of what was dropped.
+/// Drops exact duplicates of owner references. Returns the uids of the dropped ones.
 pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = of_mut(object)
         .get_mut("ownerReferences")

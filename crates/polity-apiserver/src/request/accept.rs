@@ -1,4 +1,4 @@
-//! Content negotiation of answers: the `Accept` header.
+//! Content negotiation of responses: the `Accept` header.
 
 use http::StatusCode;
 
@@ -64,7 +64,7 @@ fn clause(text: &str) -> Option<(i32, Clause)> {
     Some((weight, Clause { media, params }))
 }
 
-/// The form objects are answered in.
+/// The form of objects in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Plain,
@@ -74,7 +74,7 @@ pub enum Form {
     PartialList,
 }
 
-/// A negotiated answer.
+/// The negotiated format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     pub form: Form,
@@ -82,7 +82,7 @@ pub struct Wanted {
     pub yaml: bool,
 }
 
-/// Chooses how to answer with objects; 406 when no clause can be served.
+/// Chooses the form of objects. Returns 406 if no clause can be served.
 pub fn choose(header: Option<&str>) -> Result<Wanted, ApiError> {
     let clauses = clauses(header);
     for clause in &clauses {
@@ -108,7 +108,7 @@ pub fn choose(header: Option<&str>) -> Result<Wanted, ApiError> {
     Err(not_acceptable())
 }
 
-/// Chooses how to answer with documents that have one form: JSON, or 406.
+/// Chooses the format of documents that have one form: JSON, or 406.
 pub fn accepts_json(header: Option<&str>) -> bool {
     clauses(header).iter().any(Clause::is_json)
 }

@@ -38,7 +38,7 @@ impl From<Value> for Decoded {
     }
 }
 
-/// Reads a body up to the limit, within what all bodies together may take.
+/// Reads a body up to its limit and the limit of all bodies together.
 pub async fn read(
     body: axum::body::Body,
     budget: &BodyBudget,
@@ -53,7 +53,7 @@ pub async fn read(
         };
         if let Err(refusal) = budget.reserve(&mut reservation, chunk.len()) {
             drop((chunks, reservation, chunk));
-            // A client that is still sending would not see the answer: the connection would be reset.
+            // A client that is still sending would not see the response, because the connection would be reset.
             while let Some(Ok(_)) = body.frame().await {}
             return Err(refusal);
         }
@@ -116,8 +116,8 @@ pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
     Ok(Decoded { value, duplicates })
 }
 
-/// How many events aliases may add to a YAML document, besides one for each byte of it.
-const REPLAYED_EVENTS: usize = 4096;
+/// How many events aliases may add to a YAML document, besides one for every four bytes of it.
+const REPLAYED_EVENTS: usize = 1024;
 
 /// Decodes one YAML document; Kubernetes reads YAML 1.1 numbers and booleans.
 pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
@@ -129,9 +129,9 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     {
         return Ok(decoded);
     }
-    // What is written may be as large as a body; what aliases add to it is bounded by the same size, so that a short
-    // body costs little.
-    let (written, replayed) = (text.len(), text.len() + REPLAYED_EVENTS);
+    // The text may be as large as a body. The expansion of aliases is limited to a share of it, so that a short body costs
+    // little.
+    let (written, replayed) = (text.len(), text.len() / 4 + REPLAYED_EVENTS);
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -166,6 +166,20 @@ mod tests {
             bomb.push_str(&format!("a{level}: &a{level} [{list}]\n"));
         }
         let text = yaml(bomb.as_bytes()).unwrap_err().message;
+        assert!(text.contains("alias"), "{text}");
+    }
+
+    #[test]
+    fn a_chain_of_merge_keys_is_cut_off_early() {
+        let merged = |n_links: usize| {
+            let mut text = "a0: &a0 {x: 1}\n".to_owned();
+            for n in 1..=n_links {
+                text.push_str(&format!("a{n}: &a{n}\n  <<: *a{}\n  k{n}: 1\n", n - 1));
+            }
+            yaml(text.as_bytes())
+        };
+        assert_eq!(merged(10).unwrap().value["a10"]["x"], 1);
+        let text = merged(200).unwrap_err().message;
         assert!(text.contains("alias"), "{text}");
     }
 

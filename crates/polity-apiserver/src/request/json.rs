@@ -23,8 +23,7 @@ pub fn read(text: &[u8]) -> serde_json::Result<(Value, Findings)> {
     Ok((value, duplicates))
 }
 
-/// The way to a value, as a list of steps that live on the stack: going down costs the same however
-/// long the names on the way are.
+/// The path of a value, as a linked list on the stack: descending has a constant cost for names of any length.
 struct Path<'p> {
     parent: Option<&'p Path<'p>>,
     step: Step<'p>,
@@ -87,7 +86,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         Ok(Value::from(value))
     }
 
-    /// Whole numbers are whole, however they are spelt: a real server prints 2.0 as 2.
+    /// Whole numbers become integers in any notation: a real server prints 2.0 as 2.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if value.fract() == 0.0 && value.abs() < EXACT {
@@ -132,7 +131,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        // A key that occurs many times is one finding, whose path is made once.
+        // A key that occurs many times is one finding, whose path is built once.
         let mut repeated = HashSet::new();
         while let Some(key) = access.next_key::<String>()? {
             let path = self.path.below(Step::Key(&key));

@@ -1,6 +1,6 @@
-//! URLs and verbs: from method and path to a verb on a resource.
+//! URLs and verbs: parses method and path into a verb on a resource.
 //!
-//! Purely syntactic, so that authorization can be decided before anything is looked up.
+//! This is purely syntactic, so that authorization can be decided before any lookup.
 
 use http::Method;
 
@@ -18,11 +18,11 @@ pub struct ResourceRequest {
     pub name: String,
     /// Empty for the object itself.
     pub subresource: String,
-    /// Whatever follows the subresource; nothing served here has any.
+    /// The segments after the subresource. No served subresource has any.
     pub rest: Vec<String>,
 }
 
-/// What a path means.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     Resource(ResourceRequest),
@@ -33,14 +33,14 @@ pub enum Target {
     },
 }
 
-/// Reads a request line. `path` is percent-encoded, as it came.
+/// Parses a request line. `path` is percent-encoded.
 pub fn parse(method: &Method, path: &str, query: &str) -> Target {
     let segments: Vec<String> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
         .map(percent_decode)
         .collect();
-    // An empty segment leads nowhere.
+    // A path with an empty segment matches nothing.
     let request = if path.contains("//") {
         None
     } else {

@@ -39,7 +39,7 @@ impl Query {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// A boolean parameter as Kubernetes reads them: present means true unless it says `0` or `false`.
+    /// A boolean parameter as Kubernetes parses it: present means true unless it is `0` or `false`.
     pub fn flag(&self, key: &str) -> Option<bool> {
         let values = self.0.get(key)?;
         let first = values.first().map_or("", String::as_str);
@@ -85,7 +85,7 @@ pub struct ListOptions {
     verb: ListVerb,
 }
 
-/// What a collection is asked for.
+/// The operation on a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ListVerb {
     List,
@@ -93,7 +93,7 @@ enum ListVerb {
 }
 
 impl ListOptions {
-    /// Reads and checks the parameters; `watch` says which rules hold.
+    /// Parses and checks the parameters. `watch` selects the rules.
     pub fn from_query(query: &Query, watch: bool) -> Result<Self, ApiError> {
         let version_match = match query.get("resourceVersionMatch") {
             "" => VersionMatch::Unset,
@@ -210,7 +210,7 @@ impl ListOptions {
     }
 }
 
-/// What is wrong with a version that is no number.
+/// The error for a version that is not a number.
 pub fn not_a_version(text: &str) -> String {
     format!(
         "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
@@ -221,7 +221,7 @@ fn invalid_list_options(errors: &[FieldError]) -> ApiError {
     ApiError::invalid("ListOptions", "meta.k8s.io", "", errors)
 }
 
-/// What to do about unknown and duplicate fields.
+/// How to treat unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValidation {
     Ignore,
@@ -237,12 +237,12 @@ pub struct WriteOptions {
     pub field_manager: String,
     pub field_validation: FieldValidation,
     pub force: Option<bool>,
-    /// What the client gave, as admission shows it.
+    /// The options of the client, as shown to admission.
     pub given: Map<String, Value>,
 }
 
 impl WriteOptions {
-    /// What the server's own controllers write with.
+    /// The options of writes by the server's own controllers.
     pub fn internal() -> Self {
         Self {
             dry_run: false,
@@ -296,7 +296,7 @@ impl WriteOptions {
     }
 }
 
-/// `dryRun` knows one value, `All`.
+/// The only valid value of `dryRun` is `All`.
 pub fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
     for value in values {
         if value != "All" {

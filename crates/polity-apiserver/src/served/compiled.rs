@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 pub struct Compiled {
     pub schema: Arc<Schema>,
     pub rules: Rules,
-    /// The schema as it was written, and is published.
+    /// The schema as written by the user, for publication.
     pub openapi: Value,
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_use_is_compiled_once_and_forgotten_when_nobody_uses_it() {
+    fn a_schema_is_compiled_once_and_dropped_with_its_last_user() {
         let compiler = Compiler::default();
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
         let first = compiler.compile(&schema).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn compile_errors_are_returned() {
         let errors = Compiler::default()
             .compile(&json!({"type": "object", "properties": {"spec": {}}}))
             .unwrap_err();

@@ -1,4 +1,4 @@
-//! What a custom resource has beyond a built-in one.
+//! The properties that only custom resources have.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::object::meta;
 use polity_kinds::scale::ScalePaths;
 use polity_kinds::table::CustomTable;
 
-/// What a custom resource has beyond a built-in one, for one served version.
+/// The properties that only custom resources have, for one served version.
 #[derive(Debug)]
 pub struct CustomDef {
     /// The name of its definition.
@@ -25,14 +25,14 @@ pub struct CustomDef {
     pub storage_schema: Arc<Schema>,
     pub scale: Option<ScalePaths>,
     pub table: CustomTable,
-    /// Said on every request to a deprecated version.
+    /// Sent with every response for a deprecated version.
     pub deprecation_warning: Option<String>,
     /// The schema and its rules.
     pub compiled: Arc<Compiled>,
     pub terminating: bool,
     /// Objects older than this may lack newer defaults or hold pruned fields.
     pub schema_since: Revision,
-    /// What this was made from.
+    /// The digest of the definition from which this was created.
     pub source: DefinitionDigest,
     /// Ends the watches of this version of the definition.
     pub gone: CancellationToken,
@@ -43,12 +43,12 @@ impl CustomDef {
         self.terminating
     }
 
-    /// Whether it was made from this text of a definition.
+    /// Whether it was created from this text of a definition.
     pub fn is_made_from(&self, source: DefinitionDigest) -> bool {
         self.source == source
     }
 
-    /// Whether another kind was made from the same definition, and shares its watches.
+    /// Whether another kind was created from the same definition and shares its watches.
     pub fn continues(&self, before: &Self) -> bool {
         self.source == before.source
     }
@@ -64,7 +64,7 @@ impl CustomDef {
         revision >= self.schema_since
     }
 
-    /// The schema, then its rules unless the schema found what makes them meaningless.
+    /// Validates the schema, and then the rules unless schema errors make them meaningless.
     pub fn validate(
         &self,
         schema: &Schema,
@@ -100,7 +100,7 @@ impl CustomDef {
     }
 }
 
-/// A digest of everything in a definition that decides what is served: equal digests serve the same.
+/// A digest of everything in a definition that affects serving. Equal digests serve the same kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DefinitionDigest([u8; 32]);
 

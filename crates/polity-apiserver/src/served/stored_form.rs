@@ -34,7 +34,7 @@ impl ServedResource {
         )
     }
 
-    /// Whether a read may answer with the stored bytes, but for the apiVersion.
+    /// Whether a read may return the stored bytes with only the apiVersion replaced.
     pub fn is_as_stored(&self, stored: &Stored) -> bool {
         match &self.custom {
             Some(custom) => {
@@ -52,8 +52,8 @@ impl ServedResource {
             .is_ok_and(|mut object| schema::prune(&self.schema, &mut object).is_empty())
     }
 
-    /// A stored object in this version, pruned and defaulted by the present schema. What another version has and this
-    /// one does not is not to be seen, and is lost when the object is written in this one.
+    /// A stored object in this version, pruned and defaulted with the current schema. Fields that only another version
+    /// has are hidden, and are lost when the object is written in this version.
     pub fn read(&self, stored: &Stored) -> Value {
         let mut object: Value = serde_json::from_slice(&stored.bytes).unwrap_or_else(|_| json!({}));
         match &self.custom {

@@ -24,7 +24,7 @@ fn large_map() -> Vec<u8> {
     body.into_bytes()
 }
 
-/// Sends a body without a connection, whose buffers would hide what the server has read.
+/// Sends a body without a connection, because connection buffers would hide how much the server has read.
 async fn post(cluster: &Arc<Cluster>, body: Body) -> Response<Body> {
     let token = cluster.identity().admin_token().expose();
     let request = Request::post(MAPS)

@@ -1,5 +1,4 @@
-//! Many writers at once: who wins, who is told, and that nothing is lost
-//! (docs/spec/apiserver.md#7).
+//! Concurrent writers: one succeeds, the others get a conflict, and no write is lost (docs/spec/apiserver.md#7).
 
 use std::collections::BTreeSet;
 
@@ -106,7 +105,7 @@ async fn managers_that_apply_at_once_all_keep_their_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_creations_one_succeeds_and_deletions_are_told_apart() {
+async fn one_of_many_creations_succeeds_and_deletions_check_the_uid() {
     let (_server, http) = start().await;
     let from = version(&http.get(SECRETS).await.expect(200));
     for _ in 0..10 {

@@ -30,7 +30,7 @@ fn pair(status: &str, reason: &str) -> (String, String) {
     (status.to_owned(), reason.to_owned())
 }
 
-/// Changes a definition's spec and answers what was stored.
+/// Changes a definition's spec and returns the stored object.
 async fn redefine(http: &Http, plural: &str, change: impl Fn(&mut Value)) -> Value {
     let path = format!("{DEFINITIONS}/{plural}.it.polity.dev");
     let mut stored = http.get(&path).await.expect(200);
@@ -43,7 +43,7 @@ fn spec_schema() -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_is_served_before_it_says_so() {
+async fn a_definition_is_served_before_it_is_established() {
     let (_server, http) = start().await;
     let mut lines = http.watch(&format!("{DEFINITIONS}?watch=true")).await;
     create(
@@ -166,7 +166,7 @@ async fn names_are_taken_once() {
             "{plural} is not served"
         );
     }
-    // A name that becomes free goes to who waits for it.
+    // A name that becomes available goes to the definition that waits for it.
     http.delete(&format!("{DEFINITIONS}/gears.it.polity.dev"))
         .await
         .expect(200);
@@ -255,7 +255,7 @@ async fn a_deleted_definition_takes_its_objects_with_it() {
 }
 
 #[tokio::test]
-async fn an_old_object_shows_new_defaults_and_loses_what_is_no_longer_declared() {
+async fn an_old_object_gets_new_defaults_and_loses_undeclared_fields() {
     let (_server, http) = start().await;
     create(
         &http,
@@ -628,7 +628,7 @@ async fn versions_share_storage_and_history() {
         (&json!("it.polity.dev/v1"), &json!(2))
     );
 
-    // What is stored in a version keeps the version; another may be stored from now on.
+    // Objects keep the version in which they are stored. New writes may use another version.
     redefine(&http, "gears", |spec| {
         spec["versions"][0]["storage"] = json!(false);
         spec["versions"][1]["storage"] = json!(true);
@@ -652,7 +652,7 @@ async fn versions_share_storage_and_history() {
         http.put(&path, &definition).await.refusal(),
         (422, "Invalid")
     );
-    // A version that is no longer served is 404, its objects stay.
+    // A version that is not served any more returns 404, and its objects stay.
     redefine(&http, "gears", |spec| {
         spec["versions"][0]["served"] = json!(false);
     })

@@ -328,7 +328,7 @@ async fn foreground_the_owner_stays_until_its_dependents_are_gone() {
         "who has dependents waits for them"
     );
     release(&http, "grandchild").await;
-    // What does not block is not waited for.
+    // The deletion does not wait for dependents that do not block it.
     only(&http, "loose").await;
     release(&http, "loose").await;
     assert_eq!(left(&http).await, "");
@@ -427,7 +427,7 @@ async fn owners_in_another_namespace_count_as_absent() {
 }
 
 #[tokio::test]
-async fn dependents_of_nobody_are_collected() {
+async fn dependents_without_an_owner_are_collected() {
     let (_server, http) = start().await;
     let old = secret(&http, "owner", &[]).await;
     http.delete(&one(SECRETS, "owner")).await.expect(200);
@@ -443,12 +443,12 @@ async fn dependents_of_nobody_are_collected() {
     assert_eq!(
         left(&http).await,
         "of-unknown-kind owner",
-        "an owner of a kind nobody serves is given the benefit of the doubt"
+        "an owner of an unknown kind is assumed to exist"
     );
 }
 
 #[tokio::test]
-async fn dependents_of_custom_owners_and_what_was_left_before_a_restart() {
+async fn dependents_of_custom_owners_are_collected_also_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let server = TestServer::builder()
         .data_dir(directory.path())

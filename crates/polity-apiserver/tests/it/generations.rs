@@ -1,4 +1,4 @@
-//! The generation of built-in kinds, and what a write may not change (docs/spec/apiserver.md#6).
+//! The generation of built-in kinds, and fields that a write may not change (docs/spec/apiserver.md#6).
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn generation(object: &Value) -> Option<i64> {
 }
 
 #[tokio::test]
-async fn each_kind_counts_what_its_row_says() {
+async fn each_kind_counts_generations_by_its_rule() {
     let (_server, http) = start().await;
     let endpoint_slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let network_policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
@@ -119,7 +119,7 @@ async fn deletion_counts_once_and_status_never() {
 }
 
 #[tokio::test]
-async fn what_only_the_server_sets() {
+async fn fields_that_only_the_server_sets() {
     let (_server, http) = start().await;
     let wishes = json!({
         "name": "m", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/me", "generation": 5,

@@ -1,4 +1,4 @@
-//! Input nobody should send: the right Status, nothing stored, nobody else disturbed.
+//! Malicious input: the right Status, nothing stored, and other clients are not affected.
 
 use std::time::Duration;
 
@@ -226,8 +226,8 @@ async fn huge_numbers_of_keys_are_bounded() {
     assert_eq!(strict.refusal(), (400, "BadRequest"));
 }
 
-/// What any authenticated user may send, in the largest size, with everything in it that is worth a
-/// finding. Each of these took minutes when findings copied their path and were looked up in a list.
+/// Bodies that any authenticated user may send, of the maximum size and with as many findings as possible. Each of
+/// these took minutes when findings copied their path and were looked up in a list.
 #[tokio::test]
 async fn findings_of_large_bodies_are_counted_and_few_are_kept() {
     let (_server, http) = start().await;
@@ -285,7 +285,7 @@ async fn findings_of_large_bodies_are_counted_and_few_are_kept() {
     }
 }
 
-/// A list of errors is as long as people read, however much is wrong.
+/// The list of errors is short, no matter how much is wrong.
 #[tokio::test]
 async fn errors_about_large_objects_are_counted_and_few_are_kept() {
     let (_server, http) = start().await;
@@ -327,7 +327,7 @@ async fn patches_that_cannot_be() {
     .await;
     let before = http.get(&one(MAPS, "m")).await.expect(200);
     let operation = json!({"op": "add", "path": "/data/k", "value": "v"});
-    // Each copy doubles what is there.
+    // Each copy doubles the document.
     let doubling: Vec<Value> = (0..40).flat_map(|_| [json!({"op": "copy", "from": "/metadata/annotations", "path": "/metadata/annotations/x"}), json!({"op": "copy", "from": "/data", "path": "/data/x"})]).collect();
     for (kind, body, code) in [
         (
@@ -552,7 +552,7 @@ async fn paths_methods_and_parameters() {
     assert_eq!(http.get_as(MAPS, &many).await.code, 406);
 }
 
-/// A connection of our own, to send on it what no client would.
+/// A raw connection, to send bytes that no client would send.
 async fn connect(server: &TestServer) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in
@@ -573,9 +573,9 @@ async fn connect(server: &TestServer) -> tokio_rustls::client::TlsStream<tokio::
         .unwrap()
 }
 
-/// A client that sends its body drop by drop holds up nobody but itself.
+/// A client that sends its body very slowly does not delay other clients.
 #[tokio::test]
-async fn a_slow_client_holds_up_nobody() {
+async fn a_slow_client_does_not_delay_others() {
     let (server, http) = start().await;
     let mut slow = connect(&server).await;
     let body = json!({"metadata": {"name": "slow"}}).to_string();

@@ -1,4 +1,4 @@
-//! Who asks: clusters of one fleet, impersonation, service accounts and their Pods (sections 1 and 18).
+//! Identities: the clusters of one fleet, impersonation, service accounts and their Pods.
 
 use polity_testing::{Http, TestServer, eventually};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ async fn credentials_of_one_cluster_are_worth_nothing_in_another() {
             }
         }
     }
-    // The prefix is part of the URL, and of nothing else.
+    // The prefix is only part of the URL.
     let west = Http::new(server.client_of("west").await);
     assert_eq!(west.get("/version").await.code, 200);
     assert_eq!(
@@ -86,12 +86,12 @@ async fn credentials_of_one_cluster_are_worth_nothing_in_another() {
             .await
             .code,
         401,
-        "the hub's admin is nobody there"
+        "the hub's admin is not known there"
     );
 }
 
 #[tokio::test]
-async fn impersonation_needs_permission_and_changes_who_asks() {
+async fn impersonation_needs_permission_and_changes_the_user() {
     let (server, http) = start().await;
     let alice = Http::new(server.client_as("alice", &["devs"]).await);
     let who = whoami(&alice).await.unwrap();
@@ -120,7 +120,7 @@ async fn impersonation_needs_permission_and_changes_who_asks() {
         ((403, "Forbidden"), expected),
     );
 
-    // Who may not impersonate, may not.
+    // A user without permission cannot impersonate.
     create(&http, ACCOUNTS, &named("robot")).await;
     let robot = token(&http, "robot", &json!({})).await;
     let robot = Http::new(server.client_with_token("hub", &robot).await);
@@ -130,7 +130,7 @@ async fn impersonation_needs_permission_and_changes_who_asks() {
         .headers_mut()
         .insert("Impersonate-User", "alice".parse().unwrap());
     assert_eq!(robot.send(request).await.refusal(), (403, "Forbidden"));
-    // Nor does anybody become an administrator by asking.
+    // No user becomes an administrator by request.
     let mut request =
         polity_testing::http::request(http::Method::GET, MAPS, kube::client::Body::empty());
     request
@@ -209,7 +209,7 @@ async fn a_token_bound_to_a_pod_dies_with_it() {
 }
 
 #[tokio::test]
-async fn nobody_and_somebody_wrong() {
+async fn anonymous_users_and_invalid_credentials() {
     let (server, _http) = start().await;
     let nobody = Http::new(server.anonymous().await);
     for path in ["/version", "/healthz", "/livez", "/readyz"] {
@@ -270,7 +270,7 @@ async fn permissions_hold_from_the_answer_on() {
         assert_eq!(bob.get(SECRETS).await.code, 200);
         http.delete(&one(bindings, "bob")).await.expect(200);
     }
-    // What one may not do, one may not hand out.
+    // A user cannot grant permissions that they lack.
     create(&http, bindings, &binding).await;
     let escalation = json!({"metadata": {"name": "more"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]});
     create(&http, roles, &json!({"metadata": {"name": "role-writer"}, "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["create"]}]})).await;

@@ -86,7 +86,7 @@ async fn all_pages_show_the_snapshot_of_the_first() {
 }
 
 #[tokio::test]
-async fn a_page_is_filled_with_what_matches() {
+async fn a_page_is_filled_with_matching_objects() {
     let (_server, http) = with_secrets(&["b", "d", "f"]).await;
     for name in ["a", "c", "e"] {
         create(
@@ -210,7 +210,7 @@ async fn a_get_is_not_older_than_asked() {
     http.get(&format!("{SECRETS}/a?resourceVersion=0"))
         .await
         .expect(200);
-    // It waits for what is to come.
+    // It waits for a future version.
     let later = async {
         http.get(&format!("{SECRETS}/a?resourceVersion={}", now + 1))
             .await
@@ -336,7 +336,7 @@ async fn a_namespace_that_is_not_there_lists_nothing() {
 }
 
 #[tokio::test]
-async fn deletecollection_deletes_what_a_list_shows() {
+async fn deletecollection_deletes_the_listed_objects() {
     let (_server, http) = with_secrets(&["a", "b"]).await;
     create(
         &http,

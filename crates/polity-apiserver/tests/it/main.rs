@@ -1,4 +1,4 @@
-//! The API server over HTTP, in process: what docs/spec/apiserver.md promises.
+//! The API server over HTTP, in process: the behaviour in docs/spec/apiserver.md.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ mod watches;
 use polity_testing::{Http, TestServer};
 use serde_json::{Value, json};
 
-/// A collection that nobody but the test puts anything into.
+/// A collection to which only the test adds objects.
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -45,7 +45,7 @@ fn one(collection: &str, name: &str) -> String {
     format!("{collection}/{name}")
 }
 
-/// The names of a list's items, as they come.
+/// The names of a list's items, in order.
 fn names(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().expect("items is never null");
     items
@@ -64,7 +64,7 @@ fn version(value: &Value) -> u64 {
     text.parse().expect("a decimal string")
 }
 
-/// Creates an object and answers how it was stored.
+/// Creates an object and returns the stored one.
 async fn create(http: &Http, collection: &str, object: &Value) -> Value {
     http.post(collection, object).await.expect(201)
 }

@@ -1,4 +1,4 @@
-//! Namespaces: what is there, what is refused, how one goes (docs/spec/apiserver.md#14).
+//! Namespaces: content, refused writes and deletion (docs/spec/apiserver.md#14).
 
 use polity_testing::eventually;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ async fn a_deleted_one_takes_nothing_new_and_goes_when_it_is_empty() {
         names(&left) == ["held"] && names(&gears).is_empty()
     })
     .await;
-    // It says what it waits for.
+    // The conditions list the remaining content.
     eventually("the conditions say what remains", || async {
         let namespace = http.get(&one(NAMESPACES, "team")).await.expect(200);
         let seen = [
@@ -162,7 +162,7 @@ async fn a_deleted_one_takes_nothing_new_and_goes_when_it_is_empty() {
         }
     })
     .await;
-    // Changes to what is there are still allowed.
+    // Existing objects can still be changed.
     http.merge(
         &one(maps, "held"),
         &json!({"metadata": {"finalizers": null}}),
@@ -195,7 +195,7 @@ async fn pods_go_first() {
     })
     .await;
     http.get(&one(maps, "config")).await.expect(200);
-    // What the kubelet would do.
+    // The kubelet would send this deletion.
     http.delete_with(&one(pods, "p"), &json!({"gracePeriodSeconds": 0}))
         .await
         .expect(200);
@@ -282,7 +282,7 @@ async fn each_gets_a_service_account() {
         .await
         .expect(200);
     assert_eq!(service["spec"]["ports"][0]["port"], 443);
-    // One that was deleted comes back.
+    // A deleted one is created again.
     http.delete("/api/v1/namespaces/team/serviceaccounts/default")
         .await
         .expect(200);

@@ -115,7 +115,7 @@ async fn a_definition_of_a_built_in_resource_changes_nothing_about_it() {
     http.get(&one(WEBHOOKS, "kept")).await.expect(200);
 }
 
-/// A version that is not built in is served, from a storage of its own.
+/// A version that is not built in is served from separate storage.
 #[tokio::test]
 async fn another_version_of_a_built_in_resource_has_its_own_objects() {
     let (_server, http) = start().await;

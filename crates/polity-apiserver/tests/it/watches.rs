@@ -74,7 +74,7 @@ async fn a_version_from_the_future_is_waited_for() {
 }
 
 #[tokio::test]
-async fn without_a_version_it_begins_with_what_is_there() {
+async fn without_a_version_it_begins_with_existing_objects() {
     let (_server, http) = start().await;
     create(&http, SECRETS, &named("b")).await;
     create(&http, SECRETS, &named("a")).await;
@@ -128,7 +128,7 @@ async fn a_streaming_list_is_one_snapshot_with_a_mark_at_its_end() {
     assert_eq!(short(&live), "ADDED c");
     assert!(version(&live["object"]) > snapshot);
 
-    // Without bookmarks there is no mark; `false` shows only what is to come.
+    // Without bookmarks there is no marker. `false` only sends future events.
     let mut unmarked = watch(&http, streaming).await;
     let mut later = watch(
         &http,
@@ -284,7 +284,7 @@ async fn field_selectors_and_single_objects() {
         shorts(&mut named_b).await,
         ["ADDED b", "MODIFIED b", "MODIFIED b"]
     );
-    // A GET of one object is no watch.
+    // A GET of one object is not a watch.
     let object = http.get(&format!("{pods}/b?watch=true")).await.expect(200);
     assert_eq!(object["kind"], "Pod");
 }
@@ -393,7 +393,7 @@ async fn a_reader_that_does_not_read_is_cut_off() {
         )
         .await;
     }
-    // What was under way arrives; then the stream breaks or ends, long before the last event.
+    // Events in flight arrive. Then the stream breaks or ends, long before the last event.
     let mut seen = Vec::new();
     let ended = loop {
         match stalled.try_next().await {

@@ -19,7 +19,7 @@ pub(crate) const SHAPES: [(&str, Make); 8] = [
     ("deep objects", deep),
 ];
 
-/// An object with its `spec.map` as given; the schema of the operations knows maps, sets and lists.
+/// An object with this `spec.map`. The schema of the operations has maps, sets and lists.
 fn object(spec: &str) -> Vec<u8> {
     let text = format!(
         "{{\"apiVersion\":\"it.polity.dev/v1\",\"kind\":\"Gear\",\"metadata\":{{\"name\":\"g\"}},\

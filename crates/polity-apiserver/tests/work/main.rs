@@ -1,9 +1,8 @@
-//! What the API server does with foreign input costs time in proportion to its size.
+//! The cost of processing untrusted input is proportional to its size.
 //!
-//! Work is counted as the bytes that are allocated: a path that is copied for each sibling shows as
-//! a sum that grows with the square of the input. Input that is four times as large must not cost
-//! more than about four times as much. A binary of its own, since all tests of a process share the
-//! count.
+//! The cost is measured as allocated bytes: a path that is copied for each sibling shows as a sum that grows with the
+//! square of the input. Input that is four times as large must not cost more than about four times as much. This is a
+//! separate binary, because all tests of a process share the counter.
 
 #![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
@@ -22,7 +21,7 @@ const FACTOR: usize = 4;
 const SMALL: usize = 2_000;
 /// Tables double when they grow, so a count may be off by a factor of two at either end.
 const SLACK: usize = 2;
-/// What an operation may cost whatever its input is.
+/// The fixed cost of an operation, independent of its input.
 const FIXED_BYTES: usize = 1 << 20;
 
 fn allocated(operation: impl FnOnce()) -> usize {

@@ -1,4 +1,4 @@
-//! What a request body goes through.
+//! The operations on a request body.
 
 use std::sync::LazyLock;
 
@@ -25,7 +25,7 @@ pub(crate) const OPERATIONS: [(&str, Operation); 10] = [
     ("a merge patch", merge),
 ];
 
-/// Knows less than the input has, and wants other types.
+/// A schema with fewer fields than the input, and with other types.
 static STRICT: LazyLock<Schema> = LazyLock::new(|| {
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let items = json!({
@@ -40,7 +40,7 @@ static STRICT: LazyLock<Schema> = LazyLock::new(|| {
     }))
 });
 
-/// Fits all input.
+/// A schema that accepts all input.
 static OPEN: LazyLock<Schema> = LazyLock::new(|| {
     let mut spec = json!({
         "list": {

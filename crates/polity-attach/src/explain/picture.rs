@@ -1,6 +1,6 @@
 //! An explanation as a picture: the object, the levels on its paths, and the policies on them.
 //!
-//! Only what the explanation says is drawn, so a picture never tells more than its reader may know.
+//! Only the content of the explanation is drawn, so a picture never reveals more than its reader may see.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -97,7 +97,7 @@ impl Graph {
             let parents = self.named_parents(&rules, *object);
             let host = self.hosts.get_mut(name).expect("the host is there");
             // A circle that opens or closes here goes through this object: what is below it holds every new one, and
-            // the members of an old one are known. Whoever else hangs under its parents is not concerned.
+            // the members of an old one are known. Other children of its parents are not affected.
             let circle = host.cyclic.get(object).into_iter();
             seeds.extend(circle.flat_map(|members| members.iter().copied()));
             host.named.set(*object, parents);

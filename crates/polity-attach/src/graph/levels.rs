@@ -66,7 +66,7 @@ impl Graph {
         }
     }
 
-    /// Marked levels are part of every stack, so that paths over them can be told from others.
+    /// Marked levels are part of every stack, so that paths over them can be distinguished from others.
     fn move_marks(
         &mut self,
         hierarchy: &str,

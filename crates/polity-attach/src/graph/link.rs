@@ -152,7 +152,7 @@ impl Graph {
             host.nodes.remove(&object);
         }
         let above = host.lattice.node(node).levels.first().copied();
-        // Whoever declared an edge to it has said by now that it wants none; its own are left.
+        // All objects that declared an edge to it have removed that edge; its own edges are left.
         let own: Vec<(NodeId, NodeId)> = host
             .lattice
             .node(node)

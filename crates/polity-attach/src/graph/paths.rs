@@ -1,6 +1,6 @@
 //! The paths to an object, for those who read them.
 //!
-//! Results never depend on this: they come from the stacks. Paths are listed when somebody asks, up to a limit, and
+//! Results never depend on this: they come from the stacks. Paths are listed on request, up to a limit, and
 //! always in the same order.
 
 use std::collections::{BTreeMap, BTreeSet};

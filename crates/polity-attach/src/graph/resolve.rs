@@ -82,7 +82,7 @@ impl Graph {
             && held.is_direct == is_direct
             && says_the_same(&held.policy, &policy)
         {
-            // Only what is shown has changed: its generation, perhaps, or somebody's status.
+            // Only displayed data has changed, such as the generation or the status of another controller.
             let held = self.policies.get_mut(&id).expect("it was there above");
             held.policy = policy;
             self.pending.resolves.insert(id);
@@ -305,7 +305,7 @@ impl Graph {
         if self.may_refer(policy, meant) {
             return Ok(());
         }
-        // The same sentence whether or not the target exists: a refusal must not tell.
+        // The message is the same whether or not the target exists: a refusal must not reveal that.
         Err(Refusal::NotPermitted(format!(
             "no ReferenceGrant in namespace {} lets {} of namespace {} refer to {} {}",
             meant.namespace.as_ref().unwrap_or(&meant.name),

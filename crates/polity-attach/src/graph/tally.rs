@@ -64,7 +64,7 @@ impl Tally {
     }
 }
 
-/// What an event touched, by number: names are made only where somebody reads them.
+/// What an event touched, by number: names are built only where they are read.
 #[derive(Debug)]
 pub(super) struct Touched {
     objects: Vec<ObjId>,
@@ -304,7 +304,7 @@ impl Graph {
         groups
     }
 
-    /// Where only direct policies speak and none was refused anywhere, all paths tell the same.
+    /// Where only direct policies apply and none was refused, all paths have the same result.
     fn telling_stacks(&self, name: &str, group: GroupId, stacks: &[StackId]) -> Vec<StackId> {
         let inherits = self.registry.kinds.values().any(|kind| {
             kind.class == crate::settings::Class::Inherited

@@ -11,7 +11,7 @@ use crate::object::{ObjectRef, at, generation, is_deleting, list, text};
 use crate::settings::Class;
 use crate::status::Condition;
 
-/// The type of the condition, and the key of the annotation, that say that an object is affected (E2, E5).
+/// The type of the condition, and the key of the annotation, that mark an object as affected.
 pub const POLICY_AFFECTED: &str = "polity.dev/PolicyAffected";
 /// The type of the condition that lists policy kinds on a GatewayClass.
 pub const EXTENSION_TYPES: &str = "polity.dev/ExtensionTypes";
@@ -165,7 +165,7 @@ fn has_room(stored: &Value) -> bool {
     conditions.iter().any(ours) || conditions.len() < MAX_CONDITIONS
 }
 
-/// The message never changes with the policies: else every edit would be a write on every object (E6).
+/// The message does not depend on the policies. Otherwise every edit of a policy would write to every object.
 fn affected_condition(object: &ObjectRef, generation: Option<i64>) -> Condition {
     let kind = if object.namespace.is_some() {
         "EffectivePolicy"

@@ -1,4 +1,4 @@
-//! The worked cases of section 6, one test each, in the order of the contract.
+//! The worked cases of docs/spec/attachment.md#6, one test each, in the same order.
 
 mod levels;
 mod targets;

@@ -1,4 +1,4 @@
-//! Section 3: listeners, ListenerSets, mesh, references across namespaces, and hierarchies that are data.
+//! Hierarchies (docs/spec/attachment.md#3): listeners, ListenerSets, mesh, references across namespaces, and hierarchies that are data.
 
 use polity_attach::ObjectRef;
 use serde_json::{Value, json};

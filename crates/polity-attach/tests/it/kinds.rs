@@ -14,7 +14,7 @@ fn codes(graph: &Graph) -> Vec<&'static str> {
 }
 
 #[test]
-fn a1_only_crds_make_policy_kinds() {
+fn only_crds_make_policy_kinds() {
     let mut labelled = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "infra"}});
     labelled["metadata"]["labels"] = json!({"gateway.networking.k8s.io/policy": "Direct"});
     let graph = Fixture::default().with(labelled).graph();
@@ -22,7 +22,7 @@ fn a1_only_crds_make_policy_kinds() {
 }
 
 #[test]
-fn a2_a3_kinds_without_spec_status_or_conditions_are_non_conforming_and_crash_nothing() {
+fn kinds_without_spec_status_or_conditions_are_non_conforming_and_crash_nothing() {
     let no_schema = |crd: &mut Value| {
         let version = crd["spec"]["versions"][0].as_object_mut().unwrap();
         version.remove("schema");
@@ -63,7 +63,7 @@ fn a2_a3_kinds_without_spec_status_or_conditions_are_non_conforming_and_crash_no
 }
 
 #[test]
-fn a5_a_labelled_kind_without_target_reference_is_skipped() {
+fn a_labelled_kind_without_target_reference_is_skipped() {
     let mut kind = crd("TimeoutPolicy", "Namespaced", "inherited", &body());
     let spec = &mut kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
         ["properties"];
@@ -76,7 +76,7 @@ fn a5_a_labelled_kind_without_target_reference_is_skipped() {
 }
 
 #[test]
-fn a8_a_kind_comes_and_goes_with_its_label() {
+fn a_kind_comes_and_goes_with_its_label() {
     let mut graph = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
@@ -106,7 +106,7 @@ fn a8_a_kind_comes_and_goes_with_its_label() {
 }
 
 #[test]
-fn a9_label_values_of_real_clusters() {
+fn label_values_of_real_clusters_are_understood() {
     let cases = [
         ("inherited", Some(Class::Inherited)),
         ("Inherited", Some(Class::Inherited)),
@@ -134,7 +134,7 @@ fn a9_label_values_of_real_clusters() {
 }
 
 #[test]
-fn a10_a11_a12_the_name_says_that_it_is_a_policy() {
+fn a_kind_whose_name_is_not_that_of_a_policy_is_reported() {
     let cases = [
         ("Timeout", Some(Severity::Warn)),
         ("PolicyTimeout", Some(Severity::Info)),
@@ -154,7 +154,7 @@ fn a10_a11_a12_the_name_says_that_it_is_a_policy() {
 }
 
 #[test]
-fn a7_the_class_comes_from_the_kind_and_registration_may_correct_it() {
+fn the_class_comes_from_the_kind_and_registration_may_correct_it() {
     let world = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["R"], json!({"timeout": "5s"}));
@@ -225,7 +225,7 @@ fn two_configs_that_disagree_the_first_by_name_holds() {
 }
 
 #[test]
-fn a14_reading_targets_and_stanzas_in_all_their_spellings() {
+fn targets_and_stanzas_are_read_in_all_their_spellings() {
     for stanza in ["defaults", "default"] {
         let mut spec = json!({});
         spec[stanza] = json!({"retries": 1});

@@ -1,4 +1,4 @@
-//! Section 7: what is written about policies and beside the objects they act on, as values.
+//! What is published about policies and the objects they affect: docs/spec/attachment.md#7.
 
 use polity_attach::{
     Graph, Impact, MarkPlace, ObjectRef, POLICY_AFFECTED, flat_status, policy_status_to_write,
@@ -32,7 +32,7 @@ fn behind(n: usize) -> Graph {
 }
 
 #[test]
-fn d3_one_entry_for_each_ancestor_and_none_twice() {
+fn one_entry_for_each_ancestor_and_none_twice() {
     let graph = behind(2);
     let status = graph.policy_status(&reference("TimeoutPolicy/p")).unwrap();
     let mut stored = json!({});
@@ -50,7 +50,7 @@ fn d3_one_entry_for_each_ancestor_and_none_twice() {
 }
 
 #[test]
-fn d7_entries_of_others_stay_as_they_are_and_stale_ones_of_ours_go() {
+fn entries_of_other_controllers_are_kept_and_stale_own_ones_are_removed() {
     let graph = behind(1);
     let status = graph.policy_status(&reference("TimeoutPolicy/p")).unwrap();
     let other =
@@ -70,7 +70,7 @@ fn d7_entries_of_others_stay_as_they_are_and_stale_ones_of_ours_go() {
 }
 
 #[test]
-fn d8_the_limit_is_shared_and_the_last_entry_says_that_some_are_missing() {
+fn the_limit_is_shared_and_the_last_entry_says_that_some_are_missing() {
     let graph = behind(20);
     let status = graph.policy_status(&reference("TimeoutPolicy/p")).unwrap();
     assert_eq!(status.ancestors.len(), 20);
@@ -172,7 +172,7 @@ fn kinds_without_ancestors_get_flat_conditions() {
 }
 
 #[test]
-fn e1_e5_marks_are_conditions_where_there_are_any_and_annotations_elsewhere() {
+fn marks_are_conditions_where_there_are_any_and_annotations_elsewhere() {
     let mut gateway = Fixture::default()
         .gateway("g", &["http", "https"])
         .objects
@@ -238,7 +238,7 @@ fn e1_e5_marks_are_conditions_where_there_are_any_and_annotations_elsewhere() {
 }
 
 #[test]
-fn e6_the_mark_does_not_move_with_the_policies() {
+fn the_mark_does_not_change_with_the_policies() {
     let mut graph = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
@@ -262,7 +262,7 @@ fn e6_the_mark_does_not_move_with_the_policies() {
 }
 
 #[test]
-fn e8_the_stanza_is_written_only_where_the_schema_has_it() {
+fn the_stanza_is_written_only_where_the_schema_has_it() {
     let gateway_crd = |status: Value| {
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
                "metadata": {"name": "gateways.gateway.networking.k8s.io"},
@@ -294,7 +294,7 @@ fn e8_the_stanza_is_written_only_where_the_schema_has_it() {
 }
 
 #[test]
-fn e7_a_gateway_class_lists_kinds_of_policies_parameters_and_filters() {
+fn a_gateway_class_lists_kinds_of_policies_parameters_and_filters() {
     let filter = json!({"type": "ExtensionRef", "extensionRef": {"group": "acme.test", "kind": "Redirector", "name": "x"}});
     let mut class = Fixture::default().class().objects.remove(0);
     class["spec"]["parametersRef"] = json!({"group": "acme.test", "kind": "Params", "name": "x"});
@@ -317,7 +317,7 @@ fn e7_a_gateway_class_lists_kinds_of_policies_parameters_and_filters() {
 }
 
 #[test]
-fn f1_to_f7_effective_policy_stands_beside_the_object_and_validates_as_a_spec() {
+fn an_effective_policy_is_next_to_its_object_and_validates_as_a_spec() {
     let graph = Fixture::new()
         .chain()
         .policy(
@@ -374,7 +374,7 @@ fn f1_to_f7_effective_policy_stands_beside_the_object_and_validates_as_a_spec() 
         (&timeout["from"], &timeout["level"]),
         (&json!(1), &json!("HTTPRoute"))
     );
-    // F7: wrapped in the kind it is a valid policy.
+    // Wrapped in the kind, the result is a valid policy.
     let wrapped = json!({"apiVersion": "acme.test/v1", "kind": "TimeoutPolicy", "metadata": {"name": "w", "namespace": "infra"}, "spec": spec});
     let graph = Fixture::new().chain().with(wrapped).graph();
     assert!(
@@ -494,7 +494,7 @@ fn attachment_status_says_for_every_kind_what_a_policy_acts_on() {
 }
 
 #[test]
-fn c10_editing_values_changes_results_and_nothing_else_on_affected_objects() {
+fn editing_values_changes_results_and_nothing_else_on_affected_objects() {
     let mut graph = Fixture::new()
         .chain()
         .policy("K", "p", 1, &["G"], json!({"defaults": {"retries": 1}}))
@@ -530,7 +530,7 @@ fn c10_editing_values_changes_results_and_nothing_else_on_affected_objects() {
 }
 
 #[test]
-fn case_26_impact_of_deleting_the_parables_policy() {
+fn the_impact_of_deleting_a_namespace_wide_policy_lists_its_routes() {
     let mut world = Fixture::new().policy(
         "K",
         "baker/all",

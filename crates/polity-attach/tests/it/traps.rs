@@ -1,4 +1,4 @@
-//! The traps of section 11, one test each. Traps 2, 6, 7, 8, 9 and 12 also stand where their subject is tested.
+//! Mistakes that are easy to make, one test each: docs/spec/attachment.md#11. Some are also tested beside their subject.
 
 use polity_attach::Graph;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::world::{Fixture, check_status, policy, reference, results, status, value};
 
 #[test]
-fn trap_1_spellings_of_labels_stanzas_and_groups() {
+fn spellings_of_labels_stanzas_and_groups_are_accepted() {
     // Labels and stanzas: kinds::a9 and kinds::a14. A group that is "" and one that is unset mean the core group in a
     // target, but an unset group in a parentRef means Gateway API.
     let graph = Fixture::new()
@@ -27,7 +27,7 @@ fn trap_1_spellings_of_labels_stanzas_and_groups() {
 }
 
 #[test]
-fn trap_3_trap_11_ties_of_one_second_are_decided_by_the_joined_name() {
+fn ties_of_one_second_are_decided_by_the_joined_name() {
     // `a-b/c` sorts before `a/z`, because `-` comes before `/`.
     let with_targets = |namespace: &str, name: &str, limit: i64| {
         let mut policy = policy(
@@ -55,7 +55,7 @@ fn trap_3_trap_11_ties_of_one_second_are_decided_by_the_joined_name() {
 }
 
 #[test]
-fn trap_4_trap_5_the_older_one_wins_at_one_level_overrides_and_defaults_alike() {
+fn the_older_one_wins_at_one_level_overrides_and_defaults_alike() {
     for stanza in ["overrides", "defaults"] {
         let spec = |limit: i64| {
             let mut spec = json!({});
@@ -76,7 +76,7 @@ fn trap_4_trap_5_the_older_one_wins_at_one_level_overrides_and_defaults_alike() 
 }
 
 #[test]
-fn trap_6_a_section_owns_everything_for_direct_kinds_and_merges_for_inherited_ones() {
+fn a_section_owns_everything_for_direct_kinds_and_merges_for_inherited_ones() {
     let world = |kind: &str| {
         Fixture::new()
             .service("s", &["web", "admin"])
@@ -101,7 +101,7 @@ fn trap_6_a_section_owns_everything_for_direct_kinds_and_merges_for_inherited_on
 }
 
 #[test]
-fn trap_7_renaming_a_rule_detaches_its_policies() {
+fn renaming_a_rule_detaches_its_policies() {
     let world = Fixture::new().class().gateway("g", &["http"]).policy(
         "K",
         "p",
@@ -136,7 +136,7 @@ fn trap_7_renaming_a_rule_detaches_its_policies() {
 }
 
 #[test]
-fn trap_8_every_policy_of_a_managed_kind_has_a_status() {
+fn every_policy_of_a_managed_kind_has_a_status() {
     for targets in [&["G"][..], &["Gateway/nope"], &["Widget.acme.test/x"], &[]] {
         let graph = Fixture::new()
             .chain()
@@ -154,7 +154,7 @@ fn trap_8_every_policy_of_a_managed_kind_has_a_status() {
 }
 
 #[test]
-fn trap_10_a_service_that_is_parent_and_backend_makes_no_loop() {
+fn a_service_that_is_parent_and_backend_makes_no_loop() {
     let graph = Fixture::new()
         .service("s", &[])
         .object(
@@ -177,7 +177,7 @@ fn trap_10_a_service_that_is_parent_and_backend_makes_no_loop() {
 }
 
 #[test]
-fn trap_13_without_creation_time_all_tie_and_a_new_one_is_newest() {
+fn without_creation_time_all_tie_and_a_new_one_is_newest() {
     let bare = |name: &str, limit: i64| {
         let mut policy = policy("K", name, 1, &["G"], json!({"defaults": {"limit": limit}}));
         policy["metadata"]
@@ -209,7 +209,7 @@ fn trap_13_without_creation_time_all_tie_and_a_new_one_is_newest() {
 }
 
 #[test]
-fn trap_14_a_kind_reaches_classes_by_its_cluster_scoped_twin() {
+fn a_kind_reaches_classes_by_its_cluster_scoped_twin() {
     let graph = Fixture::new()
         .chain()
         .policy("K", "/c", 1, &["C"], json!({"defaults": {"retries": 1}}))
@@ -230,7 +230,7 @@ fn trap_14_a_kind_reaches_classes_by_its_cluster_scoped_twin() {
 }
 
 #[test]
-fn b1_equal_values_are_no_conflict() {
+fn equal_values_are_no_conflict() {
     let graph: Graph = Fixture::new()
         .chain()
         .service("t", &[])
@@ -257,7 +257,7 @@ fn b1_equal_values_are_no_conflict() {
 }
 
 #[test]
-fn b5_foo_bar_beats_foo_baz() {
+fn of_equal_age_foo_bar_takes_precedence_over_foo_baz() {
     let graph = Fixture::new()
         .chain()
         .policy("K", "baz", 1, &["G"], json!({"overrides": {"limit": 1}}))

@@ -1,6 +1,6 @@
 //! One event costs what it touches: the same event in a graph of ten times the size costs the same work, counted.
 //!
-//! The shapes are those of section 10 of the contract, smaller; time is measured by `cargo xtask bench attachment`.
+//! The shapes are those of docs/spec/attachment.md#10, smaller; time is measured by `cargo xtask bench attachment`.
 
 use polity_attach::{Graph, ObjectRef, Work};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! A small language for worked cases: objects in short words, policies as in the contract.
 //!
-//! `Fixture` starts with the kinds of section 6 (`TimeoutPolicy` inherited with its cluster twin, `HealthPolicy` direct)
+//! `Fixture` starts with the kinds of docs/spec/attachment.md#6 (`TimeoutPolicy` inherited with its cluster twin, `HealthPolicy` direct)
 //! and builds objects by name; names are `ns/name`, `infra` if omitted.
 
 use polity_attach::{Graph, ObjectRef, Resultant, Through};
@@ -136,7 +136,7 @@ fn target(text: &str) -> Value {
 }
 
 impl Fixture {
-    /// The kinds of section 6.
+    /// The kinds of the worked cases.
     pub(crate) fn new() -> Self {
         Self::default()
             .with(crd("TimeoutPolicy", "Namespaced", "Inherited", &body()))

@@ -1,4 +1,4 @@
-//! What a new cluster grants, and what a later start changes.
+//! The permissions of a new cluster, and the changes of a later start.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn find<'a>(objects: &'a [Value], kind: &str, namespace: &str, name: &str) -> Op
     })
 }
 
-/// Whether someone bound to a ClusterRole in `ns` may do `verb` on `resource[.group]`.
+/// Whether a user with a ClusterRole in `ns` may do `verb` on `resource[.group]`.
 fn may(role: &str, verb: &str, resource: &str) -> bool {
     let binding = json!({
         "kind": "RoleBinding", "metadata": {"name": "b", "namespace": "ns"},
@@ -74,7 +74,7 @@ fn every_binding_finds_its_role_and_every_object_is_marked() {
 }
 
 #[test]
-fn admin_edit_and_view_may_what_they_should() {
+fn admin_edit_and_view_have_their_permissions() {
     for (resource, verb, admin, edit, view) in [
         ("configmaps", "get", true, true, true),
         ("configmaps", "create", true, true, false),
@@ -168,7 +168,7 @@ fn admin_edit_and_view_may_what_they_should() {
 }
 
 #[test]
-fn everyone_may_see_what_everyone_may_see() {
+fn public_information_is_visible_to_everyone() {
     let roles = Roles::from_objects(objects());
     let in_group = |group: &str| UserInfo {
         groups: vec![group.to_owned()],
@@ -227,7 +227,7 @@ fn a_new_cluster_gets_all_and_a_second_start_changes_nothing() {
 }
 
 #[test]
-fn a_start_adds_what_is_missing_and_keeps_what_is_extra() {
+fn a_start_adds_missing_permissions_and_keeps_additional_ones() {
     let mut stored = objects().to_vec();
     let mut edit = |kind: &str, name: &str, change: &dyn Fn(&mut Value)| {
         change(

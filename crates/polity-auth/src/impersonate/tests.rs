@@ -1,4 +1,4 @@
-//! Who may act as whom, and who they are then.
+//! Permissions to impersonate, and the resulting user.
 
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     headers
 }
 
-/// Roles of one user `boss`, who holds these rules everywhere.
+/// Roles of one user `boss`, with these rules in all namespaces.
 fn roles(rules: &Value) -> Roles {
     Roles::from_objects(&[
         json!({"kind": "ClusterRole", "metadata": {"name": "r"}, "rules": rules}),
@@ -65,7 +65,7 @@ fn may(resources: &[&str], names: &[&str]) -> Value {
 }
 
 #[test]
-fn headers_say_whom() {
+fn headers_select_the_user() {
     assert_eq!(Impersonation::from_headers(&HeaderMap::new()), Ok(None));
     let pairs = [
         ("Impersonate-User", "jane"),
@@ -270,7 +270,7 @@ fn constrained_impersonation_needs_both_halves() {
 }
 
 #[test]
-fn a_refusal_tells_what_is_missing() {
+fn a_refusal_names_the_missing_permission() {
     let error = act(&json!([]), &[("Impersonate-User", "jane")]).unwrap_err();
     assert_eq!(
         error.message,

@@ -1,4 +1,4 @@
-//! Aggregation: ClusterRoles whose rules are those of the ClusterRoles their selectors find.
+//! Aggregation: ClusterRoles whose rules come from the ClusterRoles that their selectors match.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
@@ -7,8 +7,8 @@ use polity_core::field::FieldPath;
 use polity_core::selector::LabelSelector;
 use serde_json::Value;
 
-/// The rules an aggregating ClusterRole should have among these ClusterRoles; `None` when it does not
-/// aggregate. Each rule is there once, in the order of selectors and role names.
+/// The rules of an aggregating ClusterRole, given all ClusterRoles. `None` if it does not aggregate. Each rule occurs
+/// once, in the order of selectors and role names.
 pub fn aggregated_rules<V: Borrow<Value>>(role: &Value, all: &[V]) -> Option<Vec<Value>> {
     let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
     let mut rules = Vec::new();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_stays_untouched() {
+    fn aggregated_roles_that_are_current_are_not_changed() {
         let all = [
             aggregating("view", "", "view"),
             role("a", "view", &["stale"]),

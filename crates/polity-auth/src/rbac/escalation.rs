@@ -17,12 +17,12 @@ pub struct RoleWrite<'a> {
     pub request_name: &'a str,
     /// The object as it would be stored, with its kind.
     pub new: &'a Value,
-    /// The object as it is stored, if it is.
+    /// The stored object, if it exists.
     pub old: Option<&'a Value>,
 }
 
-/// Refuses a write that would grant what the user does not hold, unless they may `escalate` this role
-/// or `bind` that one. Objects of other kinds pass.
+/// Refuses a write that would grant permissions the user lacks, unless the user may `escalate` this role or `bind`
+/// that one. Objects of other kinds are allowed.
 pub fn confirm_no_escalation(
     authorizer: &Authorizer<'_>,
     user: &UserInfo,
@@ -167,7 +167,7 @@ fn unknown_role(plural: &str, error: RoleError) -> ApiError {
     }
 }
 
-/// Whether a write changes nothing but what garbage collection changes; such a write grants nothing.
+/// Whether a write only changes fields that garbage collection changes. Such a write grants nothing.
 fn is_garbage_collection(new: &Value, old: &Value) -> bool {
     let substance = |object: &Value| {
         let mut object = object.clone();

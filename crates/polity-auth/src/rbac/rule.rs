@@ -1,4 +1,4 @@
-//! One permission: what it matches, what it covers, and how it prints in a refusal.
+//! One permission: the requests that it matches, the rules that it covers, and its text in a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Attributes;
 
-/// How many single permissions a coverage check looks at before it gives up and refuses. A rule's
-/// lists multiply, so a body of a few kilobytes could otherwise ask for billions.
+/// How many single permissions a coverage check compares before it refuses. The lists of a rule multiply, so a body of
+/// a few kilobytes could otherwise require billions of comparisons.
 const MAX_CHECKED: usize = 10_000;
 
 const ANY: &str = "*";
@@ -177,10 +177,10 @@ impl Rule {
     }
 }
 
-/// Whether someone who holds `owned` holds everything in `needed`; if not, what is missing.
+/// Whether the rules in `owned` grant everything in `needed`. If not, returns the missing rules.
 ///
-/// Each permission must be covered by one owned rule on its own, as in Kubernetes. A `needed` set of
-/// absurd size is refused as a whole unless its rules are covered whole.
+/// Each permission must be covered by a single owned rule, as in Kubernetes. A `needed` set beyond the limit is
+/// refused unless its rules are covered as a whole.
 pub fn covers(owned: &[Rule], needed: &[Rule]) -> Result<(), Vec<Rule>> {
     let mut missing = Vec::new();
     let mut checked = 0;

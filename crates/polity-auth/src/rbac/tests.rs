@@ -61,7 +61,7 @@ fn get<'a>(resource: &'a str, namespace: &'a str) -> Attributes<'a> {
     }
 }
 
-fn world() -> Vec<Value> {
+fn sample_roles() -> Vec<Value> {
     let on =
         |resource: &str| json!([{"verbs": ["get"], "apiGroups": [""], "resources": [resource]}]);
     vec![
@@ -96,7 +96,7 @@ fn world() -> Vec<Value> {
 
 #[test]
 fn bindings_grant_within_their_scope() {
-    let roles = Roles::from_objects(&world());
+    let roles = Roles::from_objects(&sample_roles());
     let health = Attributes::NonResource {
         verb: "get",
         path: "/healthz",
@@ -179,7 +179,7 @@ fn bindings_grant_within_their_scope() {
 
 #[test]
 fn the_index_follows_writes() {
-    let world = world();
+    let world = sample_roles();
     let roles = Roles::from_objects(&world);
     let alice = user("alice", &[]);
     let may = |roles: &Roles, resource| roles.decide(&alice, &get(resource, "ns")).is_allowed();
@@ -203,7 +203,7 @@ fn the_index_follows_writes() {
 }
 
 #[test]
-fn what_cannot_be_read_grants_nothing() {
+fn invalid_rules_grant_nothing() {
     let rules = json!([
         {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": [1]},
         {"verbs": "get", "apiGroups": [""], "resources": ["pods"]},
@@ -243,8 +243,8 @@ fn check(roles: &Roles, user: &UserInfo, new: &Value, old: Option<&Value>) -> Re
 }
 
 #[test]
-fn nobody_grants_what_they_do_not_hold() {
-    let mut world = world();
+fn users_cannot_grant_permissions_that_they_lack() {
+    let mut world = sample_roles();
     let rbac = |verb: &str, resource: &str, names: &[&str]| json!([{"verbs": [verb], "apiGroups": [GROUP], "resources": [resource], "resourceNames": names}]);
     world.push(role("", "escalate", &rbac("escalate", "clusterroles", &[])));
     world.push(role(
@@ -397,8 +397,8 @@ fn nobody_grants_what_they_do_not_hold() {
 }
 
 #[test]
-fn what_cannot_be_resolved_is_told_by_the_resource_of_the_request() {
-    let roles = Roles::from_objects(&world());
+fn resolution_errors_name_the_resource_of_the_request() {
+    let roles = Roles::from_objects(&sample_roles());
     let carol = user("carol", &[]);
     let secrets = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
     for (new, expected) in [
@@ -426,7 +426,7 @@ fn what_cannot_be_resolved_is_told_by_the_resource_of_the_request() {
 
 #[test]
 fn aggregation_rules_need_everything() {
-    let roles = Roles::from_objects(&world());
+    let roles = Roles::from_objects(&sample_roles());
     let mut new = role("", "one", &json!([]));
     new["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
     let error = check(&roles, &user("alice", &[]), &new, None).unwrap_err();
@@ -450,7 +450,7 @@ fn aggregation_rules_need_everything() {
 
 #[test]
 fn bookkeeping_needs_no_permission() {
-    let roles = Roles::from_objects(&world());
+    let roles = Roles::from_objects(&sample_roles());
     let old = role(
         "",
         "one",
@@ -468,8 +468,8 @@ fn bookkeeping_needs_no_permission() {
 }
 
 #[test]
-fn rules_are_listed_with_what_is_missing() {
-    let roles = Roles::from_objects(&world());
+fn rules_are_listed_with_resolution_errors() {
+    let roles = Roles::from_objects(&sample_roles());
     let (rules, errors) = roles.rules_for(&user("alice", &[]), "ns");
     assert_eq!(rules.len(), 2);
     assert!(errors.is_empty());

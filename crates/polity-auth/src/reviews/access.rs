@@ -14,7 +14,7 @@ use polity_kinds::status::ApiError;
 
 const GROUP: &str = "authorization.k8s.io";
 
-/// Whose access is asked about, and where.
+/// The user and the scope of an access review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     OfSelf,
@@ -81,7 +81,7 @@ struct Requirement {
     values: Vec<String>,
 }
 
-/// Answers an access review.
+/// Responds to an access review.
 pub(super) fn review(
     kind: Kind,
     body: &Value,
@@ -159,8 +159,7 @@ impl Spec {
 }
 
 impl ResourceAttributes {
-    /// Selectors that cannot be read do not narrow the question; the answer says so. Roles do not look
-    /// at selectors at all.
+    /// Invalid selectors are ignored, and the response contains a message. Roles do not use selectors at all.
     fn ignored(&self) -> Vec<String> {
         let mut ignored = Vec::new();
         let mut note = |field: &str, selector: &Selector, n_bad: usize, is_raw_bad: bool| {

@@ -53,7 +53,7 @@ fn roles() -> Roles {
     ])
 }
 
-/// Alice asks.
+/// Sends a review as Alice.
 fn ask_in(namespace: &str, resource: &str, body: &Value) -> Result<Value, ApiError> {
     let user = UserInfo {
         username: "alice".into(),
@@ -194,7 +194,7 @@ fn mistakes_in_access_reviews() {
 }
 
 #[test]
-fn selectors_that_cannot_be_read_are_told() {
+fn invalid_selectors_are_reported() {
     let mut attributes = get("pods", "x");
     attributes["fieldSelector"] = json!({"rawSelector": "nonsense"});
     attributes["labelSelector"] = json!({"requirements": [

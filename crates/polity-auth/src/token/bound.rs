@@ -1,4 +1,4 @@
-//! A token lives as long as the objects it names.
+//! A token is valid as long as the objects it is bound to exist.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ impl BoundKind {
     }
 }
 
-/// Where to look up what a token names.
+/// Finds the objects in the claims of a token.
 pub trait Objects {
-    /// The object as it is stored; the namespace of a Node is empty.
+    /// The stored object. The namespace of a Node is empty.
     fn get(&self, kind: BoundKind, namespace: &str, name: &str) -> Option<Arc<Value>>;
 }
 
@@ -73,7 +73,7 @@ pub(super) fn user_of(
         let state = state(objects, BoundKind::Pod, namespace, pod, now);
         state.must_be_alive("pod", "service account pod ref claim", pod)?;
     }
-    // The node in a token bound to a Pod only tells where the Pod ran.
+    // The node in a token bound to a Pod only shows where the Pod ran.
     if let (Some(node), None) = (&named.node, &named.pod) {
         let state = state(objects, BoundKind::Node, "", node, now);
         state.must_be_alive("node", "service account node ref claim", node)?;

@@ -14,9 +14,9 @@ const KIND: &str = "TokenRequest";
 const DEFAULT_SECONDS: i64 = 60 * 60;
 const MIN_SECONDS: i64 = 10 * 60;
 const MAX_SECONDS: i64 = 1 << 32;
-/// What the kubelet asks for on behalf of Pods; tells a token whose holder may not know to renew it.
+/// The lifetime that the kubelet requests for Pods. It marks tokens whose holder may not renew them.
 const KUBELET_SECONDS: i64 = 60 * 60 + 7;
-/// What such a token lives instead.
+/// The actual lifetime of such a token.
 const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// A request for a token of one service account.
@@ -32,7 +32,7 @@ pub struct TokenRequest<'a> {
     pub now: Timestamp,
 }
 
-/// Makes the token and answers with the completed TokenRequest.
+/// Creates the token and returns the completed TokenRequest.
 pub fn issue_token(
     issuer: &TokenIssuer,
     objects: &dyn Objects,

@@ -107,7 +107,7 @@ fn pod_ref() -> Value {
 }
 
 #[test]
-fn a_token_says_who_and_for_how_long() {
+fn a_token_contains_its_user_and_lifetime() {
     let issuer = issuer(US);
     let answer = ask(&issuer, &ObjectTable::new(), &json!({"spec": {}})).unwrap();
     assert_eq!(answer["metadata"]["name"], "robot");
@@ -227,7 +227,7 @@ fn mistakes_in_the_request() {
 }
 
 #[test]
-fn a_bound_token_tells_its_object_and_dies_with_it() {
+fn a_bound_token_names_its_object_and_expires_with_it() {
     let issuer = issuer(US);
     let wanted = [US.to_owned()];
     let objects = ObjectTable::new();
@@ -380,7 +380,7 @@ fn time_and_audience() {
 }
 
 #[test]
-fn what_the_kubelet_asks_for_lives_longer_than_it_says() {
+fn tokens_of_the_kubelet_are_valid_longer_than_requested() {
     let issuer = issuer(US);
     let spec = json!({"expirationSeconds": 3607, "boundObjectRef": pod_ref()});
     let answer = ask(&issuer, &ObjectTable::new(), &json!({"spec": spec})).unwrap();

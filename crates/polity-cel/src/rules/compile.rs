@@ -36,7 +36,7 @@ pub(super) fn compile(
 struct SchemaPosition {
     path: FieldPath,
     is_resource_root: bool,
-    /// The closest list around us whose old and new items cannot be told to be the same.
+    /// The closest enclosing list whose old and new items cannot be correlated.
     uncorrelatable: Option<FieldPath>,
 }
 
@@ -50,8 +50,8 @@ impl SchemaPosition {
     }
 }
 
-/// Compiles what `rules_schema` says about values that `schema` describes. They differ inside
-/// `allOf`, which may hold rules but no types.
+/// Compiles the rules in `rules_schema` for values that `schema` describes. They differ inside `allOf`, which may
+/// contain rules but no types.
 fn node(
     rules_schema: &Value,
     schema: &Value,

@@ -3,7 +3,7 @@
 use polity_core::FieldPath;
 use serde_json::Value;
 
-/// The path as errors print it, or nothing where it leads nowhere in the schema.
+/// The path as errors print it, or `None` if the schema does not contain it.
 pub(super) fn normalize(path: &str, schema: &Value) -> Option<String> {
     let mut rest = path;
     let mut schema = schema;
@@ -24,7 +24,7 @@ pub(super) fn normalize(path: &str, schema: &Value) -> Option<String> {
     Some(found.to_string())
 }
 
-/// The first accessor of a path, and what follows it.
+/// The first accessor of a path, and the rest.
 fn next_name(path: &str) -> Option<(String, &str)> {
     if let Some(rest) = path.strip_prefix('.') {
         let end = rest.find(['.', '[', ']']).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! What a schema says about values: their CEL type, and how JSON becomes that type.
+//! The CEL type of the values that a schema describes, and the conversion of JSON to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::types::Type;
 /// The form of a value under a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// No schema says more: int-or-string, and what is kept without a schema.
+    /// The schema has no type: int-or-string, and values that are preserved without a schema.
     #[default]
     Any,
     Bool,
@@ -85,7 +85,7 @@ impl Shape {
             })
             .collect();
         if is_resource_root {
-            // Of an object's metadata, rules see the name, whatever the schema says.
+            // Rules can read the name and generateName of an object's metadata, regardless of the schema.
             let text = || Self::Text(Format::Plain);
             let field = |name: &str, shape| (name.to_owned(), (name.to_owned(), shape));
             let names = BTreeMap::from([field("name", text()), field("generateName", text())]);
@@ -119,8 +119,8 @@ impl Shape {
         }
     }
 
-    /// A JSON value as expressions see it. What does not fit the schema is passed as it is, and
-    /// then fits no operator.
+    /// Converts a JSON value for expressions. A value that does not match the schema is passed unchanged, and no
+    /// operator accepts it.
     pub(super) fn value(&self, json: &Json) -> Value {
         match (self, json) {
             (Self::Number, Json::Number(number)) => {

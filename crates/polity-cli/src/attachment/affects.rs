@@ -4,12 +4,11 @@ use anyhow::bail;
 use polity_attach::{Affected, Affects, Effectiveness};
 use serde::Serialize;
 
-use super::source::{SourceArgs, Wanted, ending};
+use super::source::{SourceArgs, Wanted, ending, find, kind_and_name};
 use super::text::row;
 use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, columns};
 use polity_source::attachment::Family;
-use polity_source::attachment::Names;
 
 /// Show how many and which objects an attached policy acts on
 #[derive(Debug, clap::Args)]
@@ -24,6 +23,10 @@ pub struct AffectsArgs {
     #[arg(value_name = "KIND/NAME")]
     policy: String,
 
+    /// Its name, if the first argument is the kind alone
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
     /// List the objects
     #[arg(long)]
     list: bool,
@@ -37,7 +40,7 @@ pub struct AffectsArgs {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer {
+pub(super) struct AffectedObjects {
     pub(super) policy: polity_attach::ObjectRef,
     pub(super) affects: Affects,
     /// Whether the numbers are exact or upper bounds.
@@ -50,12 +53,14 @@ impl AffectsArgs {
     pub async fn run(self) -> anyhow::Result<Exit> {
         let Self {
             policy,
+            name,
             list,
             source,
             output,
         } = self;
         let (graph, missing) = source.graph(Wanted::default()).await?;
-        let policy = Names::of(&graph).object(&graph, &policy, &source.namespace)?;
+        let policy = kind_and_name(policy, name);
+        let policy = find(&graph, &policy, &source.namespace, &missing)?;
         if let Some(family) = Family::of_kind(&policy.group, &policy.kind) {
             bail!(Hinted::new(
                 format!(
@@ -74,7 +79,7 @@ impl AffectsArgs {
                 )
             ));
         }
-        let answer = Answer {
+        let answer = AffectedObjects {
             affects: graph.affects(&policy),
             objects: list.then(|| graph.affected(&policy)),
             exact: missing.is_empty(),
@@ -85,7 +90,7 @@ impl AffectsArgs {
     }
 }
 
-pub(super) fn table(answer: &Answer) -> String {
+pub(super) fn table(answer: &AffectedObjects) -> String {
     let affects = &answer.affects;
     let exact = if answer.exact { "exact" } else { "at most" };
     let mut out = format!(

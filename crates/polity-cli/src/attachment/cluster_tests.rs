@@ -83,7 +83,7 @@ async fn create(client: &Client, object: &Value) {
 
 /// The CRDs of Gateway API and the samples that the guide walks through.
 fn samples() -> Option<Vec<Value>> {
-    let module = peers::modules::module_or_leave_out(peers::modules::GATEWAY_API)?;
+    let module = peers::modules::module_or_skip(peers::modules::GATEWAY_API)?;
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/samples/attachment");
     let crds = module.join("config/crd/standard");
     let files = ["kinds.yaml", "shop.yaml", "policies.yaml"].map(|file| samples.join(file));

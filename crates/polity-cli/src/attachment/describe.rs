@@ -6,11 +6,9 @@ use std::io::Write as _;
 use jiff::Timestamp;
 use polity_attach::{Graph, ObjectRef, Resultant};
 
-use super::source::only_attached;
-use super::source::{SourceArgs, Wanted, ending};
+use super::source::{SourceArgs, Wanted, ending, find, hint_explain, kind_and_name, only_attached};
 use super::text::age_of;
 use crate::exit::Exit;
-use polity_source::attachment::Names;
 
 /// The most rows of a list.
 const ROWS: usize = 10;
@@ -22,7 +20,8 @@ const ROWS: usize = 10;
   polity describe gateway/edge -n infra -m manifests/
 
 Exit codes: 0 complete, 2 error, 3 incomplete: something could not be read, or
-there are admission or configuration policies, which this command leaves out.")]
+there are admission or configuration policies, which this command leaves out
+(`polity explain` covers admission policies).")]
 pub struct DescribeArgs {
     /// The type, or TYPE/NAME
     #[arg(value_name = "TYPE")]
@@ -37,13 +36,11 @@ pub struct DescribeArgs {
 impl DescribeArgs {
     pub async fn run(self, now: Timestamp) -> anyhow::Result<Exit> {
         let Self { kind, name, source } = self;
-        let text = match name {
-            Some(name) => format!("{kind}/{name}"),
-            None => kind,
-        };
+        let text = kind_and_name(kind, name);
         let (graph, mut missing) = source.graph(Wanted::object(&text)).await?;
+        let object = find(&graph, &text, &source.namespace, &missing)?;
         missing.extend(only_attached(&graph));
-        let object = Names::of(&graph).object(&graph, &text, &source.namespace)?;
+        hint_explain(&object, &missing);
         std::io::stdout()
             .lock()
             .write_all(description(&graph, &object, now).as_bytes())?;

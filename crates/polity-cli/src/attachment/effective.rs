@@ -3,8 +3,7 @@
 use anyhow::bail;
 use polity_attach::Resultant;
 
-use super::source::only_attached;
-use super::source::{SourceArgs, Wanted, ending};
+use super::source::{SourceArgs, Wanted, ending, find, hint_explain, kind_and_name, only_attached};
 use super::text::{row, short};
 use crate::exit::{Exit, Hinted};
 use crate::output::{OutputArgs, Paint, columns};
@@ -24,6 +23,10 @@ pub struct EffectiveArgs {
     #[arg(value_name = "KIND/NAME")]
     object: String,
 
+    /// Its name, if the first argument is the kind alone
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
     /// Only paths over this object, such as Gateway/NAMESPACE/NAME#LISTENER
     #[arg(long, value_name = "KIND/NS/NAME#SECTION")]
     through: Option<String>,
@@ -39,14 +42,17 @@ impl EffectiveArgs {
     pub async fn run(self) -> anyhow::Result<Exit> {
         let Self {
             object,
+            name,
             through,
             source,
             output,
         } = self;
+        let object = kind_and_name(object, name);
         let (graph, mut missing) = source.graph(Wanted::object(&object)).await?;
-        missing.extend(only_attached(&graph));
         let names = Names::of(&graph);
-        let object = names.object(&graph, &object, &source.namespace)?;
+        let object = find(&graph, &object, &source.namespace, &missing)?;
+        missing.extend(only_attached(&graph));
+        hint_explain(&object, &missing);
         let over = through
             .as_deref()
             .map(|text| names.through(&graph, text, &source.namespace))

@@ -10,12 +10,11 @@ use jiff::Timestamp;
 use polity_attach::{Explanation, Graph, ObjectRef, Severity};
 
 use super::impact::keep_identity;
-use super::source::{SourceArgs, Wanted, ending};
+use super::source::{SourceArgs, Wanted, ending, find, kind_and_name};
 use crate::exit::{Exit, Hinted};
 use crate::manifests::load_with_warnings;
 use crate::output::Paint;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use polity_source::attachment::Names;
 use polity_source::attachment::admission::{self, Subject};
 use polity_source::attachment::{Family, Missing, objects_of};
 pub(super) use table::{Columns, table};
@@ -23,7 +22,7 @@ pub(super) use table::{Columns, table};
 /// Explain which policies act on an object, why, and to what effect
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  polity explain httproute/web -n shop
+  polity explain httproute/web -n shop         or: polity explain httproute web
   polity explain service/cart --field timeout -m manifests/
   polity explain -f new-route.yaml             an object that is not stored yet
   polity explain httproute/web --policy timeoutpolicy/strict
@@ -41,6 +40,10 @@ pub struct ExplainArgs {
     /// The object: its kind, plural or short name (with .group where that is not clear), and its name
     #[arg(value_name = "KIND/NAME", required_unless_present = "file")]
     object: Option<String>,
+
+    /// Its name, if the first argument is the kind alone
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
 
     /// Explain as if the objects of this file were stored; `-` is standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
@@ -64,7 +67,7 @@ pub struct ExplainArgs {
     )]
     family: Vec<Family>,
 
-    /// Show policies too that do not act
+    /// Also show policies that do not act
     #[arg(long)]
     all: bool,
 
@@ -76,7 +79,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "SEVERITY", value_enum)]
     fail_on: Option<FailOn>,
 
-    /// How the answer is printed
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: ExplainFormat,
 
@@ -118,6 +121,7 @@ impl ExplainArgs {
     pub(super) async fn answer(self, now: Timestamp) -> anyhow::Result<(String, Exit)> {
         let Self {
             object,
+            name,
             file,
             field,
             policy,
@@ -128,6 +132,7 @@ impl ExplainArgs {
             source,
             output,
         } = self;
+        let object = object.map(|kind| kind_and_name(kind, name));
         let wanted = object
             .as_deref()
             .map_or_else(Wanted::default, Wanted::object);
@@ -136,13 +141,12 @@ impl ExplainArgs {
             Some(file) => apply(&mut graph, file, &source.namespace)?,
             None => Vec::new(),
         };
-        let names = Names::of(&graph);
         let object = match object {
-            Some(text) => names.object(&graph, &text, &source.namespace)?,
+            Some(text) => find(&graph, &text, &source.namespace, &unread)?,
             None => only(&incoming)?,
         };
         let policy = policy
-            .map(|text| names.object(&graph, &text, &source.namespace))
+            .map(|text| find(&graph, &text, &source.namespace, &unread))
             .transpose()?;
         let of_admission = policy.as_ref().is_some_and(|policy| {
             Family::of_kind(&policy.group, &policy.kind) == Some(Family::Admission)
@@ -269,7 +273,7 @@ fn explained(
         Some(policy) => graph.explain_policy(object, policy, field, now),
         None => graph.explain(object, field, now),
     };
-    explanation.with_context(|| format!("{object} is not found or not readable"))
+    explanation.with_context(|| format!("{object} is not found"))
 }
 
 /// What the answer does not cover: kinds that could not be read, families that are not explained.

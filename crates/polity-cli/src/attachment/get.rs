@@ -1,5 +1,7 @@
 //! `polity get`: tables of Gateway API objects and policies, as users of gwctl know them.
 
+use std::io::Write as _;
+
 use anyhow::bail;
 use jiff::Timestamp;
 use polity_attach::{Class, GATEWAY_GROUP, Graph, ObjectRef, ROUTES};
@@ -10,8 +12,10 @@ use super::source::{SourceArgs, Wanted, ending};
 use super::text::{age_of, condition, row};
 use crate::exit::{Exit, Hinted};
 use crate::output::columns;
-use polity_source::attachment::Family;
-use polity_source::attachment::Names;
+use polity_source::attachment::{Family, NameError, Names};
+
+/// The kinds of Gateway API besides routes.
+const GATEWAY_KINDS: [&str; 4] = ["GatewayClass", "Gateway", "ListenerSet", "ReferenceGrant"];
 
 /// List policies, policy kinds, Gateways, routes, Services and Namespaces
 #[derive(Debug, clap::Args)]
@@ -24,7 +28,8 @@ use polity_source::attachment::Names;
 `policies` lists policies of all families; the column POLICIES of other types
 counts attached ones only.
 
-Exit codes: 0 complete, 2 error, 3 incomplete: something could not be read.")]
+Exit codes: 0 complete, 1 the object of this name does not exist, 2 error,
+3 incomplete: something could not be read.")]
 pub struct GetArgs {
     /// What to list: policies, policycrds, gatewayclasses, gateways, httproutes and other routes, services, namespaces; several with commas, or TYPE/NAME
     #[arg(value_name = "TYPE[,TYPE]")]
@@ -41,7 +46,7 @@ pub struct GetArgs {
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 
-    /// How the answer is printed
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: GetFormat,
 
@@ -73,6 +78,17 @@ pub(super) struct Listing<'a> {
 
 impl GetArgs {
     pub async fn run(self, now: Timestamp) -> anyhow::Result<Exit> {
+        let answer = self.answer(now).await?;
+        if !answer.text.is_empty() {
+            writeln!(std::io::stdout().lock(), "{}", answer.text)?;
+        }
+        for line in answer.absent {
+            eprintln!("{line}");
+        }
+        Ok(answer.exit)
+    }
+
+    pub(super) async fn answer(self, now: Timestamp) -> anyhow::Result<Answer> {
         let Self {
             types,
             name,
@@ -96,7 +112,20 @@ impl GetArgs {
             wide: output == GetFormat::Wide,
             now,
         };
+        let known = types.iter().try_for_each(|kind| check_kind(&names, kind));
+        known.map_err(|error| elsewhere(error, source.manifests.given()))?;
+        let mut types = types;
+        let mut absent = Vec::new();
+        if output != GetFormat::Graph {
+            for kind in std::mem::take(&mut types) {
+                match listing.absent(&names, &kind)? {
+                    Some(line) => absent.push(line),
+                    None => types.push(kind),
+                }
+            }
+        }
         let text = match output {
+            _ if types.is_empty() => String::new(),
             GetFormat::Table | GetFormat::Wide => {
                 let tables: Result<Vec<String>, anyhow::Error> = types
                     .iter()
@@ -123,10 +152,57 @@ impl GetArgs {
                 }
             }
         };
-        use std::io::Write as _;
-        writeln!(std::io::stdout().lock(), "{}", text.trim_end())?;
-        Ok(ending(&missing))
+        let exit = match ending(&missing) {
+            Exit::Fine if !absent.is_empty() => Exit::Findings,
+            exit => exit,
+        };
+        Ok(Answer {
+            text: text.trim_end().to_owned(),
+            absent,
+            exit,
+        })
     }
+}
+
+/// What a listing prints, and how the command ends.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    /// One error for each object that was named and does not exist.
+    pub(super) absent: Vec<String>,
+    pub(super) exit: Exit,
+}
+
+/// The error for a kind that is not listed here, with the command that lists it.
+pub(super) fn elsewhere(error: NameError, from_manifests: bool) -> anyhow::Error {
+    let NameError::UnknownKind { text, similar, .. } = &error else {
+        return error.into();
+    };
+    if from_manifests {
+        return error.into();
+    }
+    let lower = text.to_lowercase();
+    let name = lower.split('.').next().unwrap_or_default();
+    let is_named = |kind: &str| {
+        let kind = kind.to_lowercase();
+        name == kind || name == format!("{kind}s") || name == format!("{kind}es")
+    };
+    let mut of_gateway_api = GATEWAY_KINDS.into_iter().chain(ROUTES);
+    if of_gateway_api.any(is_named) {
+        return Hinted::new(
+            format!("the cluster has no {text}: Gateway API is not installed"),
+            "install its CRDs; in a local instance, `polity up --gateway-api` does",
+        )
+        .into();
+    }
+    if !similar.is_empty() {
+        return error.into();
+    }
+    Hinted::new(
+        format!("`polity get` lists policies and what they attach to, not {text}"),
+        format!("use `kubectl get {text}`; `polity explain KIND/NAME` works with all kinds"),
+    )
+    .into()
 }
 
 /// `TYPE/NAME` is one type and one name; with several types it means nothing.
@@ -147,6 +223,14 @@ fn split(types: &str, name: Option<String>) -> anyhow::Result<(Vec<String>, Opti
     }
 }
 
+/// Whether objects of this type are listed.
+fn check_kind(names: &Names, kind: &str) -> Result<(), NameError> {
+    match kind.to_lowercase().as_str() {
+        "policy" | "policies" | "policycrd" | "policycrds" => Ok(()),
+        _ => names.kind(kind).map(drop),
+    }
+}
+
 impl Listing<'_> {
     fn is_wanted(&self, object: &ObjectRef, value: &Value) -> bool {
         let namespace = match (&object.namespace, self.namespace) {
@@ -156,6 +240,30 @@ impl Listing<'_> {
         namespace
             && self.name.is_none_or(|name| object.name == name)
             && self.selector.matches(&value["metadata"]["labels"])
+    }
+
+    /// The error if an object was named that does not exist.
+    fn absent(&self, names: &Names, kind: &str) -> anyhow::Result<Option<String>> {
+        let Some(name) = self.name else {
+            return Ok(None);
+        };
+        if !self.objects(names, kind)?.is_empty() {
+            return Ok(None);
+        }
+        let everywhere = Listing {
+            namespace: None,
+            selector: self.selector.clone(),
+            ..*self
+        };
+        let others = everywhere.objects(names, kind)?;
+        let other = others
+            .iter()
+            .find_map(|(object, _)| object.namespace.as_ref());
+        let hint = other.map(|namespace| format!("\nhint: there is one in -n {namespace}"));
+        Ok(Some(format!(
+            "error: {kind} {name:?} not found{}",
+            hint.unwrap_or_default()
+        )))
     }
 
     /// The objects of a type.

@@ -2,10 +2,8 @@
 
 use std::io::Write as _;
 
-use super::source::only_attached;
-use super::source::{SourceArgs, Wanted, ending};
+use super::source::{SourceArgs, Wanted, ending, find, only_attached};
 use crate::exit::Exit;
-use polity_source::attachment::Names;
 
 /// Draw objects and the policies attached to them
 #[derive(Debug, clap::Args)]
@@ -55,11 +53,10 @@ impl GraphArgs {
         let wanted = object.as_deref();
         let wanted = wanted.map_or_else(Wanted::default, Wanted::object);
         let (graph, mut missing) = source.graph(wanted).await?;
-        missing.extend(only_attached(&graph));
-        let names = Names::of(&graph);
         let around = object
-            .map(|text| names.object(&graph, &text, &source.namespace))
+            .map(|text| find(&graph, &text, &source.namespace, &missing))
             .transpose()?;
+        missing.extend(only_attached(&graph));
         let topology = graph.topology(only.as_deref(), around.as_ref());
         let text = match output {
             Picture::Dot => topology.to_dot(),

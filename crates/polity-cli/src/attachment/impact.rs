@@ -6,13 +6,11 @@ use anyhow::bail;
 use polity_attach::{FieldChange, Graph, Impact, ObjectRef};
 use serde::Serialize;
 
-use super::source::print_missing;
-use super::source::{SourceArgs, Wanted};
+use super::source::{SourceArgs, Wanted, find, print_missing};
 use super::text::{row, short};
 use crate::exit::{Exit, Hinted};
 use crate::manifests::load_with_warnings;
 use crate::output::{OutputArgs, columns};
-use polity_source::attachment::Names;
 use polity_source::attachment::{Family, Missing, objects_of};
 
 /// The most objects that are listed without --list.
@@ -30,14 +28,10 @@ Nothing is written: the change is made in memory only.
 Exit codes: 0 nothing changes, 1 something does, 2 error, 3 incomplete:
 something could not be read, or the change holds admission or configuration
 policies, whose impact is not computed.")]
+#[command(group = clap::ArgGroup::new("change").args(["files", "delete"]).required(true).multiple(true))]
 pub struct ImpactArgs {
     /// Files and directories that would be applied; `-` is standard input
-    #[arg(
-        short = 'f',
-        long = "filename",
-        value_name = "FILE",
-        required_unless_present = "delete"
-    )]
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// An object that would be deleted; can be given more than once
@@ -57,7 +51,7 @@ pub struct ImpactArgs {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer {
+pub(super) struct ImpactReport {
     api_version: &'static str,
     kind: &'static str,
     pub(super) changes: Vec<Change>,
@@ -91,10 +85,9 @@ impl ImpactArgs {
             let manifests = load_with_warnings(&files)?;
             applied = objects_of(manifests, &source.namespace);
         }
-        let names = Names::of(&before);
         let mut deleted = Vec::new();
         for text in &delete {
-            deleted.push(names.object(&before, text, &source.namespace)?);
+            deleted.push(find(&before, text, &source.namespace, &loaded.missing)?);
         }
         let left_out = left_out(&applied, &deleted);
         print_missing(&left_out);
@@ -122,6 +115,7 @@ fn left_out(applied: &[serde_json::Value], deleted: &[ObjectRef]) -> Vec<Missing
             family,
             what: object.to_string(),
             why: format!("the impact of {} policies is not computed", family.as_str()),
+            kind: None,
         })
     });
     missing.collect()
@@ -144,7 +138,7 @@ pub(super) fn compare(
     applied: Vec<serde_json::Value>,
     deleted: Vec<ObjectRef>,
     list: bool,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<ImpactReport> {
     if applied.is_empty() && deleted.is_empty() {
         bail!(Hinted::new(
             "the files hold no object",
@@ -193,7 +187,7 @@ pub(super) fn compare(
         impact.objects.len().saturating_sub(SHOWN)
     };
     impact.objects.truncate(impact.objects.len() - more);
-    Ok(Answer {
+    Ok(ImpactReport {
         api_version: "polity.dev/v1alpha1",
         kind: "Impact",
         changes,
@@ -204,7 +198,7 @@ pub(super) fn compare(
     })
 }
 
-pub(super) fn table(answer: &Answer) -> String {
+pub(super) fn table(answer: &ImpactReport) -> String {
     let mut out = String::new();
     for change in &answer.changes {
         out.push_str(&format!("{} {}\n", change.change, change.object));

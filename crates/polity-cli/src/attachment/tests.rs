@@ -6,8 +6,8 @@ use polity_core::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::get::Listing;
-use super::{affects, analyze, describe, effective, explain, impact};
-use crate::exit::Exit;
+use super::{affects, analyze, describe, effective, explain, get, impact};
+use crate::exit::{Exit, hint_of};
 use crate::output::Paint;
 use polity_source::Manifests;
 use polity_source::attachment::Names;
@@ -87,7 +87,7 @@ fn explain_names_the_policy_that_beat_the_shop() {
 fn affects_counts_by_kind_and_namespace() {
     let graph = Graph::of(samples());
     let policy = named(&graph, "retrypolicies/all");
-    let answer = affects::Answer {
+    let answer = affects::AffectedObjects {
         affects: graph.affects(&policy),
         objects: Some(graph.affected(&policy)),
         exact: true,
@@ -281,7 +281,7 @@ fn names_are_found_by_kind_plural_short_name_and_group() {
             .object(&graph, "service/none", "shop")
             .unwrap_err()
             .to_string()
-            .contains("not found or not readable")
+            .contains("is not found")
     );
     assert!(
         names
@@ -498,10 +498,7 @@ async fn explain_takes_an_object_that_is_not_stored_and_says_what_it_leaves_out(
             "service/cart -n shop --policy service/cart".to_owned(),
             Err("is no policy"),
         ),
-        (
-            "service/none -n shop".to_owned(),
-            Err("not found or not readable"),
-        ),
+        ("service/none -n shop".to_owned(), Err("is not found")),
         (String::new(), Err("required arguments")),
         (
             "service/cart --family nonsense".to_owned(),
@@ -526,4 +523,88 @@ async fn explain_takes_an_object_that_is_not_stored_and_says_what_it_leaves_out(
     .unwrap();
     let two = explained(&format!("-f {path}")).await.unwrap_err();
     assert_eq!(two.to_string(), "the file holds 2 objects");
+}
+
+/// `polity get` with these words, on the samples.
+async fn got(words: &str) -> get::Answer {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: get::GetArgs,
+    }
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/samples/attachment");
+    let words = format!("get {words} -m {samples}");
+    let line = <Line as clap::Parser>::try_parse_from(words.split(' ')).unwrap();
+    line.args.answer(now()).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_object_that_is_named_and_does_not_exist_is_an_error() {
+    for kind in ["policy", "ns", "httproute"] {
+        let answer = got(&format!("{kind} nope -n shop")).await;
+        assert_eq!(answer.absent, [format!("error: {kind} \"nope\" not found")]);
+        assert_eq!((answer.text.as_str(), answer.exit), ("", Exit::Findings));
+    }
+    let elsewhere = got("service/cart -n infra -o json").await;
+    assert_eq!(
+        elsewhere.absent,
+        ["error: service \"cart\" not found\nhint: there is one in -n shop"]
+    );
+    let found = got("service cart -n shop").await;
+    assert!(found.absent.is_empty() && found.text.contains("cart"));
+    assert_eq!(found.exit, Exit::Fine);
+    // A list that is empty is no error.
+    let none = got("services -n infra").await;
+    assert_eq!(
+        (none.text.as_str(), none.exit),
+        ("no services found", Exit::Fine)
+    );
+}
+
+#[test]
+fn kinds_that_get_does_not_list_lead_to_the_command_that_does() {
+    let names = Names::of_objects(&[]);
+    let shown = |kind: &str, from_manifests: bool| {
+        let error = get::elsewhere(names.kind(kind).unwrap_err(), from_manifests);
+        (error.to_string(), hint_of(&error).unwrap_or_default())
+    };
+    let (pods, hint) = shown("pods", false);
+    assert_eq!(
+        pods,
+        "`polity get` lists policies and what they attach to, not pods"
+    );
+    assert!(hint.starts_with("use `kubectl get pods`"), "{hint}");
+    for kind in ["gateways", "gatewayclasses", "HTTPRoute"] {
+        let (message, hint) = shown(kind, false);
+        assert!(
+            message.contains("Gateway API is not installed"),
+            "{message}"
+        );
+        assert!(hint.contains("polity up --gateway-api"), "{hint}");
+    }
+    let (manifests, hint) = shown("pods", true);
+    assert_eq!(manifests, "no kind is called pods");
+    assert!(!hint.contains("kubectl get"), "{hint}");
+}
+
+#[test]
+fn impact_needs_files_or_objects_to_delete() {
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        _args: impact::ImpactArgs,
+    }
+    let parse = |words: &str| <Line as clap::Parser>::try_parse_from(words.split(' '));
+    let alone = parse("impact").unwrap_err().to_string();
+    assert!(
+        alone.contains("--filename <FILE>|--delete <KIND/NAME>"),
+        "{alone}"
+    );
+    for words in [
+        "impact -f a.yaml",
+        "impact --delete a/b",
+        "impact -f a --delete b/c",
+    ] {
+        assert!(parse(words).is_ok(), "{words}");
+    }
 }

@@ -7,7 +7,7 @@ use polity_store::{Options, Store};
 
 use super::processes::{self, Process};
 use crate::health::Finding;
-use crate::local::{Local, RunState, store_hint};
+use crate::local::{Local, RunState, quoted, store_hint};
 
 const DATA: &str = "data directory";
 const PROCESS: &str = "process";
@@ -19,12 +19,12 @@ const MIN_FREE_MIB: u64 = 200;
 
 /// The findings about the instance, and its state if it runs.
 pub(super) fn findings(local: &Local) -> (Vec<Finding>, Option<RunState>) {
-    let mut findings = vec![data_directory(local.dir())];
+    let mut findings = vec![data_directory(local)];
     let run = process(local, &mut findings);
     findings.push(store(local, run.as_ref()));
     findings.push(orphans(local, run.as_ref()));
     if let Some(run) = &run {
-        findings.push(kubeconfig_file(&run.kubeconfig));
+        findings.push(kubeconfig_file(local, &run.kubeconfig));
         findings.push(kubeconfig_variable(&run.kubeconfig));
     }
     (findings, run)
@@ -38,10 +38,11 @@ pub(super) fn not_applicable() -> Vec<Finding> {
         .into()
 }
 
-fn data_directory(dir: &Path) -> Finding {
+fn data_directory(local: &Local) -> Finding {
+    let dir = local.dir();
     if !dir.exists() {
         return Finding::note(DATA, format!("{} does not exist yet", dir.display()))
-            .fix("polity up creates it");
+            .fix(format!("{} creates it", local.command("up")));
     }
     if let Err(error) = tempfile::NamedTempFile::new_in(dir) {
         return Finding::problem(DATA, format!("is not writable: {error}"))
@@ -61,7 +62,7 @@ fn data_directory(dir: &Path) -> Finding {
 }
 
 fn process(local: &Local, findings: &mut Vec<Finding>) -> Option<RunState> {
-    const RESTART: &str = "polity down, then polity up";
+    let restart = || restart(local);
     let finding = match (local.is_held(), local.last_run()) {
         (Err(error), _) => Finding::problem(PROCESS, format!("{error:#}"))
             .fix("change the permissions of the data directory"),
@@ -71,18 +72,19 @@ fn process(local: &Local, findings: &mut Vec<Finding>) -> Option<RunState> {
             let this = env!("CARGO_PKG_VERSION");
             if run.version != this {
                 let message = format!("{} runs, this program is {this}", run.version);
-                findings.push(Finding::note("version", message).fix(RESTART));
+                findings.push(Finding::note("version", message).fix(restart()));
             }
             return Some(run);
         }
         (Ok(true), Ok(None)) => {
             Finding::note(PROCESS, "is starting").fix("check again in a few seconds")
         }
-        (Ok(true), Err(error)) => Finding::problem(PROCESS, format!("{error:#}")).fix(RESTART),
-        (Ok(false), Ok(None)) => Finding::note(PROCESS, "not running").fix("polity up"),
+        (Ok(true), Err(error)) => Finding::problem(PROCESS, format!("{error:#}")).fix(restart()),
+        (Ok(false), Ok(None)) => Finding::note(PROCESS, "not running").fix(local.command("up")),
         (Ok(false), _) => {
             let fix = format!(
-                "polity up continues with the same data; the log of a detached instance is {}",
+                "{} continues with the same data; the log of a detached instance is {}",
+                local.command("up"),
                 local.log().display()
             );
             Finding::problem(PROCESS, "the last run ended unexpectedly").fix(fix)
@@ -116,7 +118,7 @@ fn store(local: &Local, run: Option<&RunState>) -> Finding {
     match damaged {
         None => Finding::ok(STORE, "can be read"),
         Some((directory, error)) => {
-            let fix = store_hint(cluster_of(&directory), &error, local.dir());
+            let fix = store_hint(cluster_of(&directory), &error, local);
             Finding::problem(STORE, crate::exit::in_words(&error.into()))
                 .about(directory.display().to_string())
                 .fix(fix.unwrap_or_default())
@@ -168,12 +170,16 @@ fn orphans(local: &Local, run: Option<&RunState>) -> Finding {
     .fix(format!("kill {}", pids.join(" ")))
 }
 
-fn kubeconfig_file(path: &Path) -> Finding {
+fn restart(local: &Local) -> String {
+    format!("{}, then {}", local.command("down"), local.command("up"))
+}
+
+fn kubeconfig_file(local: &Local, path: &Path) -> Finding {
     let object = path.display().to_string();
     match std::fs::metadata(path) {
         Err(error) => Finding::problem(KUBECONFIG, error.to_string())
             .about(object)
-            .fix("polity down, then polity up writes it again"),
+            .fix(format!("{} writes it again", restart(local))),
         Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
             let fix = format!("chmod 600 {object}");
             Finding::problem(KUBECONFIG, "other users can read it")
@@ -195,7 +201,7 @@ fn kubeconfig_variable(path: &Path) -> Finding {
         Finding::ok(CHECK, "names the local instance")
     } else {
         let message = "does not name the local instance, so kubectl talks to another cluster";
-        Finding::note(CHECK, message).fix(format!("export KUBECONFIG={}", path.display()))
+        Finding::note(CHECK, message).fix(format!("export KUBECONFIG={}", quoted(path)))
     }
 }
 
@@ -207,13 +213,14 @@ mod tests {
     #[test]
     fn a_kubeconfig_that_others_can_read_is_a_problem() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kubeconfig");
-        assert!(kubeconfig_file(&path).is_problem());
+        let local = Local::new(folder.path());
+        let path = local.kubeconfig();
+        assert!(kubeconfig_file(&local, &path).is_problem());
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(kubeconfig_file(&path).is_problem());
+        assert!(kubeconfig_file(&local, &path).is_problem());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(kubeconfig_file(&path).severity, Severity::Ok);
+        assert_eq!(kubeconfig_file(&local, &path).severity, Severity::Ok);
     }
 
     #[test]
@@ -222,7 +229,10 @@ mod tests {
         let local = Local::new(folder.path());
         let mut findings = Vec::new();
         assert!(process(&local, &mut findings).is_none());
-        assert_eq!(findings.pop().unwrap().severity, Severity::Note);
+        let stopped = findings.pop().unwrap();
+        assert_eq!(stopped.severity, Severity::Note);
+        let up = format!("polity up --data-dir {}", folder.path().display());
+        assert_eq!(stopped.fix, up);
         std::fs::write(folder.path().join("run.json"), "{}").unwrap();
         assert!(process(&local, &mut findings).is_none());
         assert!(findings.pop().unwrap().is_problem());
@@ -245,7 +255,10 @@ mod tests {
         }
         let finding = store(&local, None);
         assert!(finding.is_problem(), "{finding:?}");
-        for part in ["`polity restore FILE --force`", "\"hub\"", "`polity reset`"] {
+        let dir = folder.path().display();
+        let restore = format!("`polity restore FILE --force --data-dir {dir}`");
+        let reset = format!("`polity reset --data-dir {dir}`");
+        for part in [&restore, "\"hub\"", &reset] {
             assert!(finding.fix.contains(part), "{finding:?}");
         }
     }

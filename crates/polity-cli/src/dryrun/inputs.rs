@@ -42,7 +42,8 @@ pub(super) fn load(inputs: &[PathBuf]) -> anyhow::Result<Manifests> {
 
 /// The manifests in a directory, in the order of their names.
 fn first_level(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(directory).with_context(|| format!("{}", directory.display()))?;
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
     let mut files = Vec::new();
     for entry in entries {
         let path = entry

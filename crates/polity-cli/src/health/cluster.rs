@@ -86,9 +86,11 @@ pub(crate) struct ObservedWebhook {
     pub(crate) ca_bundle: String,
 }
 
-/// The webhooks of the controller for our own kinds.
+/// The webhooks of the controller for the kinds of Polity.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ObservedController {
+    /// Nothing shows that a controller is installed: a cluster of a fleet has our kinds without one.
+    pub(crate) is_absent: bool,
     /// The names of configurations that are missing.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) ca_bundle: String,

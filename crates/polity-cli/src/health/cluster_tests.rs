@@ -275,3 +275,31 @@ async fn a_policy_that_moves_while_it_is_read_is_not_a_problem() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn webhooks_are_expected_only_where_a_controller_is_installed() {
+    let server = TestServer::start().await;
+    let client = server.client().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in polity_api::crd::all() {
+        let created = definitions
+            .create(&PostParams::default(), &definition)
+            .await;
+        created.unwrap();
+    }
+    let observed = || async { observe::observe(&client, None).await };
+    polity_testing::eventually("our kinds are served", || async {
+        observed().await.is_installed.then_some(())
+    })
+    .await;
+    let n_problems = |findings: &[Finding]| findings.iter().filter(|it| it.is_problem()).count();
+    let managed = later(&client).await;
+    assert_eq!(n_problems(&managed), 0, "{managed:?}");
+    put(
+        &client,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubewarden"}}),
+    )
+    .await;
+    let broken = later(&client).await;
+    assert_eq!(n_problems(&broken), 2, "{broken:?}");
+}

@@ -10,7 +10,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -27,7 +27,7 @@ use super::cluster::{
     ObservedServer, ObservedWebhook, Probe, Unread,
 };
 use super::probe::{self, Endpoint};
-use super::reach::reachable;
+use super::reach::{ReachedCluster, reachable};
 use crate::policy::lifecycle::{Policy, PolicyKind};
 
 /// How long one list may take.
@@ -36,14 +36,14 @@ const LIST_LIMIT: Duration = Duration::from_secs(10);
 const DEFAULT_NAMESPACE: &str = "kubewarden";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// What a cluster of this name responds with, and the installation in it. Without a response, only that finding: every
+/// What a cluster responds with, and the installation in it. Without a response, only that finding: every
 /// list would wait for its time limit.
 pub(crate) async fn observe_reachable(
     client: &Client,
-    name: &str,
+    cluster: ReachedCluster<'_>,
     started: Option<Timestamp>,
 ) -> Result<(Finding, ObservedCluster), Finding> {
-    let reachable = reachable(client, name).await;
+    let reachable = reachable(client, cluster).await;
     if reachable.is_problem() {
         return Err(reachable);
     }
@@ -72,6 +72,10 @@ pub(crate) async fn observe(client: &Client, started: Option<Timestamp>) -> Obse
         || DEFAULT_NAMESPACE.to_owned(),
         |(namespace, _)| namespace.clone(),
     );
+    let is_registered = !webhooks.is_empty() || service.is_some();
+    if !is_registered && servers.is_empty() {
+        controller.is_absent = reader.is_namespace_absent(&namespace).await;
+    }
     let workloads = Workloads::read(&mut reader, &namespace).await;
     let certificates = reader.certificates(&namespace, &servers).await;
     let probing = servers
@@ -231,6 +235,13 @@ impl Reader {
             controller,
             service,
         )
+    }
+
+    /// Whether it is certain that this namespace does not exist.
+    async fn is_namespace_absent(&self, name: &str) -> bool {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let read = tokio::time::timeout(LIST_LIMIT, namespaces.get_metadata_opt(name)).await;
+        matches!(read, Ok(Ok(None)))
     }
 
     /// The certificates of the installation. Those in Secrets that this user may not read are left out.

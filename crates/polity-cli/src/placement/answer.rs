@@ -19,7 +19,7 @@ use polity_source::Document;
 /// The answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer {
+pub(super) struct Selection {
     placement: String,
     /// Whether the groups are those of decisions among the files.
     as_decided: bool,
@@ -78,7 +78,7 @@ struct PartAnswer {
     weight: i32,
 }
 
-impl Answer {
+impl Selection {
     /// `standing` are the placement's decisions among the files, which are then taken as they are.
     pub(super) fn new(
         document: &Document,

@@ -6,13 +6,13 @@ use polity_core::placement::Placement;
 use polity_rollout::explain;
 use polity_runtime::clock::Clock;
 
-use super::answer::Answer;
+use super::answer::Selection;
 use crate::exit::{Exit, Hinted};
 use crate::manifests::ManifestArgs;
 use crate::output::{OutputArgs, Paint};
 use polity_source::{Document, FleetManifests};
 
-/// Show every cluster with its fate: chosen, with its scores and group, or dropped, and by what
+/// Show for every cluster whether it is selected, with its scores and group, or what excludes it
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  polity placement explain web -m fleet/\n  polity placement explain web -n team-a -m fleet/ --reschedule\n  polity placement explain web -m fleet/ -o yaml    with the decisions to write\n\nDecisions of the placement among the files are taken as they are; a cluster\nthat a scheduler would treat otherwise is marked. With --reschedule the\nplacement decides again.\n\nExit codes: 0 satisfied, 1 the placement is invalid or not satisfied, 2 error."
@@ -62,7 +62,7 @@ impl ExplainArgs {
         let standing = files.parts.decisions.iter();
         let standing = standing.filter(|decision| decision.placement == placement.key);
         let standing: Vec<_> = standing.filter(|_| !reschedule).collect();
-        let answer = Answer::new(document, placement, &explanation, &standing);
+        let answer = Selection::new(document, placement, &explanation, &standing);
         let is_satisfied = answer.is_satisfied();
         output.print(&answer, |answer| answer.table(Paint::for_stdout()))?;
         Ok(if is_satisfied {

@@ -11,7 +11,7 @@ use super::judge::{Judge, JudgeArgs, Ready};
 use crate::exit::Exit;
 use crate::output::{OutputArgs, columns};
 
-/// Measure how long a policy takes for a request
+/// Measure the time of a policy for a request
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity policy bench ./policy.wasm -r request.json --settings-json '{}'
@@ -21,8 +21,6 @@ One evaluation after the other, on one thread, each in a fresh instance, as a
 server does it. Host calls are answered from caches after the first; play a
 recording back to leave them out.")]
 pub(super) struct BenchArgs {
-    #[command(flatten)]
-    judge: JudgeArgs,
     /// How long to run before counting
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     warm_up_time: f64,
@@ -34,6 +32,8 @@ pub(super) struct BenchArgs {
     num_samples: usize,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    judge: JudgeArgs,
 }
 
 /// What was measured of one policy; times are in microseconds.

@@ -8,7 +8,7 @@ use super::sources::SourceArgs;
 use crate::exit::Exit;
 use crate::output::OutputArgs;
 
-/// Print the digest that a reference in a registry stands for
+/// Print the digest of a reference in a registry
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity policy digest ghcr.io/kubewarden/policies/pod-privileged:v1.0.0
@@ -19,9 +19,9 @@ pub(super) struct DigestArgs {
     #[arg(value_name = "URI")]
     uri: ModuleUri,
     #[command(flatten)]
-    sources: SourceArgs,
-    #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    sources: SourceArgs,
 }
 
 #[derive(Debug, Serialize)]

@@ -12,7 +12,7 @@ use crate::output::{Format, OutputArgs, Paint, columns};
 /// Where annotations of policies begin.
 const ANNOTATIONS: &str = "io.kubewarden.policy.";
 
-/// Show what a module says about itself
+/// Show the metadata of a module
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity policy inspect ./policy.wasm
@@ -27,9 +27,9 @@ pub(super) struct InspectArgs {
     #[arg(long)]
     show_signatures: bool,
     #[command(flatten)]
-    sources: SourceArgs,
-    #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    sources: SourceArgs,
 }
 
 impl InspectArgs {

@@ -16,14 +16,13 @@ use polity_host::{
 };
 use polity_runtime::Clock;
 use polity_runtime::args::ClientArgs;
-use polity_runtime::client::ConnectError;
 
 use super::progress;
 use super::request::Request;
 use super::sources::SourceArgs;
 use super::subject::{self, Subject};
 use super::verification::VerificationArgs;
-use crate::exit::{Hinted, in_words};
+use crate::exit::{Hinted, hint_of, in_words};
 
 /// What is run, on what, and with which rights.
 #[derive(Debug, clap::Args)]
@@ -52,17 +51,17 @@ pub(super) struct JudgeArgs {
     /// The host capabilities it may use, such as `oci/*` [default: all]
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     allowed_host_capabilities: Option<Vec<String>>,
-    /// Write all conversations with the host into this file
+    /// Record all host calls in this file
     #[arg(long, value_name = "FILE")]
     record_host_capabilities_interactions: Option<PathBuf>,
-    /// Answer from this recording instead of the cluster and the network
+    /// Use this recording instead of the cluster and the network
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with = "record_host_capabilities_interactions"
     )]
     replay_host_capabilities_interactions: Option<PathBuf>,
-    /// Compile anew, and keep no compiled code
+    /// Do not use the cache of compiled code
     #[arg(long)]
     disable_wasmtime_cache: bool,
     #[command(flatten)]
@@ -211,7 +210,7 @@ impl Judge {
         Ok(policy.evaluate(&self.environment, &request, Origin::Audit, Deadline::NEVER))
     }
 
-    /// Writes down what was said, if somebody wants to have it.
+    /// Writes the recording to a file, if one is named.
     pub(super) fn finish(&self) -> anyhow::Result<()> {
         let Some(Recording { path, recorder }) = &self.recording else {
             return Ok(());
@@ -299,7 +298,7 @@ async fn load(
     Ok(loaded)
 }
 
-/// Says what a policy may do, and tells what it asked for and does not get.
+/// Sets the permissions of a policy, and prints what it requests but does not get.
 fn grant(
     subject: &mut Subject,
     loaded: &LoadedModules,
@@ -362,9 +361,7 @@ async fn cluster(client: &ClientArgs, is_needed: bool) -> anyhow::Result<Option<
 }
 
 fn with_replay_hint(error: anyhow::Error) -> anyhow::Error {
-    let hint = error
-        .downcast_ref::<ConnectError>()
-        .map_or("pass --kubeconfig FILE", ConnectError::hint);
+    let hint = hint_of(&error).unwrap_or_else(|| "pass --kubeconfig FILE".to_owned());
     let hint =
         format!("{hint}; or play a recording back with --replay-host-capabilities-interactions");
     Hinted::new(in_words(&error), hint).into()

@@ -10,6 +10,7 @@ mod goal;
 mod history;
 mod kind;
 mod policy;
+mod preflight;
 mod rollback;
 mod screen;
 mod status;

@@ -1,4 +1,4 @@
-//! `polity policy policies`: the modules in the store.
+//! `polity policy modules`: the modules in the store.
 
 use jiff::Timestamp;
 use polity_eval::{Limits, inspect};
@@ -13,16 +13,16 @@ use crate::output::{OutputArgs, columns};
 /// As much of a digest as tells modules apart.
 const SHORT_DIGEST: usize = 12;
 
-/// List the modules that were fetched
+/// List the fetched modules
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  polity policy policies
-  polity policy policies -o json")]
+  polity policy modules
+  polity policy modules -o json")]
 pub(super) struct ListArgs {
     #[command(flatten)]
-    store: StoreArgs,
-    #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 /// One module.

@@ -11,7 +11,7 @@ use super::sources::SourceArgs;
 use super::verification::VerificationArgs;
 use crate::exit::Exit;
 
-/// Fetch a module from where it comes from
+/// Fetch a module into the store
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity policy pull ghcr.io/kubewarden/policies/pod-privileged:v1.0.0

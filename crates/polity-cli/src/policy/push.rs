@@ -30,7 +30,7 @@ pub(super) struct PushArgs {
     /// Publish a module without metadata, too
     #[arg(short = 'f', long)]
     force: bool,
-    /// How the answer is printed
+    /// Output format
     #[arg(short = 'o', long, value_name = "FORMAT", value_enum, default_value_t)]
     output: PushFormat,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use super::reference;
 use super::sources::StoreArgs;
-use crate::exit::{Exit, Hinted};
+use crate::exit::Exit;
 
 /// Remove a module from the store
 #[derive(Debug, clap::Args)]
@@ -26,10 +26,6 @@ impl RemoveArgs {
             eprintln!("removed {uri}");
             return Ok(Exit::Fine);
         }
-        Err(Hinted::new(
-            format!("{uri} is not in the store"),
-            "`polity policy policies` lists what is",
-        )
-        .into())
+        Err(reference::not_stored(&module).into())
     }
 }

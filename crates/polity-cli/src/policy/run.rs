@@ -31,11 +31,11 @@ Prints an AdmissionResponse, one a line for each policy.
 
 Exit codes: 0 all accept, 1 one refuses (0 when called as `kwctl`), 2 error.")]
 pub(super) struct RunArgs {
-    #[command(flatten)]
-    judge: JudgeArgs,
-    /// How the answer is printed
+    /// Output format
     #[arg(short = 'o', long, value_name = "FORMAT", value_enum, default_value_t = Format::Json)]
     output: Format,
+    #[command(flatten)]
+    judge: JudgeArgs,
 }
 
 impl RunArgs {

@@ -10,7 +10,7 @@ use polity_runtime::{dirs, env};
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Modules")]
 pub(super) struct StoreArgs {
-    /// Where fetched modules are kept [default: the cache that kwctl uses, ~/.cache/kubewarden/store]
+    /// The directory for fetched modules [default: the one of kwctl, ~/.cache/kubewarden/store]
     #[arg(long, env = env::POLICY_STORE, value_name = "DIR")]
     store: Option<PathBuf>,
 }
@@ -30,7 +30,7 @@ impl StoreArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Modules")]
 pub(super) struct SourceArgs {
-    /// YAML that says which hosts are insecure, and which authorities and proxies to use
+    /// YAML file with insecure registries, certificate authorities and proxies
     #[arg(long, env = env::SOURCES_PATH, value_name = "FILE")]
     sources_path: Option<PathBuf>,
     /// The directory of the docker config.json with registry credentials [default: $DOCKER_CONFIG, ~/.docker]

@@ -9,7 +9,7 @@ use crate::exit::Hinted;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Signatures (not yet: refused when given)")]
 pub(super) struct VerificationArgs {
-    /// YAML that says which signatures are needed
+    /// YAML file with the required signatures
     #[arg(long, value_name = "FILE")]
     verification_config_path: Option<PathBuf>,
     /// A key that must have signed the module

@@ -14,7 +14,7 @@ use polity_source::reports::{
     Dimension, Filter, Gathered, Row, View, from_cluster, from_manifests,
 };
 
-/// Show what policies say: reports of both API groups as one table
+/// Show the results of policy reports, of both API groups, as one table
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity report view
@@ -50,7 +50,7 @@ pub(super) struct ViewArgs {
     #[arg(long)]
     list: bool,
 
-    /// How the answer is printed
+    /// Output format
     #[arg(
         short = 'o',
         long = "output",

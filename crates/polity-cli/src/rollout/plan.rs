@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use polity_api::policy::v1::RemediationAction;
 use polity_govern::Plan;
 use polity_govern::mark::{Mark, Stage};
 use polity_govern::place::Decisions;
@@ -37,7 +38,7 @@ pub(super) struct PlanArgs {
 /// What is printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct RolloutPlan {
     policy: String,
     at: Timestamp,
     strategy: String,
@@ -120,7 +121,7 @@ fn answer(
     name: &str,
     namespace: Option<&str>,
     now: Timestamp,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<RolloutPlan> {
     let key = match &governance.find(name, namespace)[..] {
         [key] => key.clone(),
         [] => {
@@ -148,19 +149,14 @@ fn answer(
             );
         }
     };
-    let strategy = governance.hub.policies[&key]
-        .spec
-        .document
-        .get("rolloutStrategy");
-    let strategy = strategy
-        .and_then(|strategy| strategy["type"].as_str())
-        .unwrap_or("none")
-        .to_owned();
+    let strategy = governance.hub.policies[&key].spec.wire();
+    let strategy = strategy.rollout_strategy.as_ref();
+    let strategy = strategy.map_or_else(|| "none".to_owned(), |strategy| strategy.type_.clone());
     let mut writes = Vec::new();
     let mut warnings: Vec<String> = governance
         .misconfigured
         .iter()
-        .map(|(placement, why)| format!("placement {placement} chooses nobody: {why}"))
+        .map(|(placement, why)| format!("placement {placement} selects no cluster: {why}"))
         .collect();
     let mut first: Option<Plan> = None;
     let mut pass = 0;
@@ -190,7 +186,7 @@ fn answer(
     if plan.clusters.is_empty() && governance.misconfigured.is_empty() {
         warnings.push(nowhere(governance).to_owned());
     }
-    Ok(Answer {
+    Ok(RolloutPlan {
         policy: key.to_string(),
         at: now,
         strategy,
@@ -277,12 +273,9 @@ fn write_row(pass: usize, write: &Write) -> WriteRow {
             } else {
                 "update"
             };
-            let action = replica
-                .spec
-                .document
-                .get("remediationAction")
-                .and_then(|action| action.as_str());
-            let mut detail = action.map_or("actions of the templates".to_owned(), str::to_owned);
+            let action = replica.spec.wire().remediation_action;
+            let action = action.map_or("actions of the templates", RemediationAction::as_str);
+            let mut detail = action.to_owned();
             if let Some(mark) = Mark::read(&replica.annotations) {
                 let stage = match mark.step.stage {
                     Stage::Wait => "waits",
@@ -319,7 +312,7 @@ fn write_row(pass: usize, write: &Write) -> WriteRow {
     }
 }
 
-fn table(answer: &Answer, paint: Paint) -> String {
+fn table(answer: &RolloutPlan, paint: Paint) -> String {
     let status = answer.rollout_status.as_deref().unwrap_or("no cluster");
     let status = paint_status(status, paint);
     let mut text = format!(

@@ -45,7 +45,7 @@ impl SimulateArgs {
 /// Reads a scenario with its manifests and plays it.
 pub(super) fn play(path: &Path) -> anyhow::Result<Timeline> {
     let size = std::fs::metadata(path)
-        .with_context(|| path.display().to_string())?
+        .with_context(|| format!("reading {}", path.display()))?
         .len();
     if size > MAX_BYTES {
         return Err(Hinted::new(

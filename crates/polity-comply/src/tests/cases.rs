@@ -335,7 +335,7 @@ fn what_cannot_be_looked_for_is_said() {
     }
 }
 
-/// 11.2 item 4, 5, 6
+/// docs/spec/governance.md#11-2
 #[test]
 fn object_selectors_pick_names() {
     let labelled = |name: &str, image: &str| {
@@ -411,7 +411,7 @@ fn object_selectors_pick_names() {
         "NonCompliant; violation - pods [a] found but not as specified in namespace n1",
         "resolved per name"
     );
-    // Item 7
+    // Selected objects must also have the other fields of the definition.
     assert_eq!(
         world().message(&select("mustnothave", json!({}), "web")),
         "NonCompliant; violation - pods [a] found in namespace n1",
@@ -457,7 +457,7 @@ fn a_dry_run_has_the_last_word() {
     );
 }
 
-/// 11.6
+/// docs/spec/governance.md#11-6
 #[test]
 fn recreating_is_asked_for() {
     let wants = |action: &str, option: &str| {
@@ -507,7 +507,7 @@ fn recreating_is_asked_for() {
     }
 }
 
-/// 11.8
+/// docs/spec/governance.md#11-8
 #[test]
 fn custom_messages() {
     let map = object("ConfigMap", "default", "c", json!({"data": {"k": "v"}}));

@@ -1,4 +1,4 @@
-//! Field selectors (L12): equality on fields that a kind offers for it.
+//! Field selectors: equality on fields that a kind offers for it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l12_written_selectors_print_canonically() {
+    fn written_selectors_print_canonically() {
         for (text, canonical) in [
             ("", ""),
             (",,", ""),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn l12_mistakes() {
+    fn mistakes_are_errors() {
         for (text, expected) in [
             ("a", "invalid selector: 'a'; can't understand 'a'"),
             ("a=b,c", "invalid selector: 'a=b,c'; can't understand 'c'"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn l12_b2_what_matches() {
+    fn requirements_select_by_field_value() {
         let fields = |field: &str| match field {
             "metadata.name" => Some(Cow::Borrowed("web")),
             "spec.hostNetwork" => Some(Cow::Owned(true.to_string())),
@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn l12_what_is_printed_parses_back(
+        fn what_is_printed_parses_back(
             terms in proptest::collection::vec(("[a-z.]{1,6}", any::<bool>(), "\\PC{0,8}"), 0..4)
         ) {
             let selector = FieldSelector::of(terms.into_iter().map(|(field, equal, value)| FieldRequirement {
@@ -267,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn l12_any_text_is_answered(text in "\\PC{0,40}|[a-c=!,\\\\é]{0,20}") {
+        fn no_text_panics(text in "\\PC{0,40}|[a-c=!,\\\\é]{0,20}") {
             if let Ok(selector) = text.parse::<FieldSelector>() {
                 prop_assert_eq!(selector.to_string().parse::<FieldSelector>().unwrap(), selector);
             }

@@ -118,7 +118,7 @@ impl<S: Services> Services for CachedServices<S> {
     }
 }
 
-/// How long a response is cached; `None` if it is not. Lists come from a store that watches keep up to date.
+/// How long a response is cached, or `None`. Lists come from a store that watches keep current.
 fn lifetime(request: &CapabilityRequest) -> Option<Duration> {
     match request {
         CapabilityRequest::OciManifestDigest { .. }

@@ -58,7 +58,6 @@ pub enum VerifyKind {
     KeylessPrefix,
     /// By a GitHub repository's workflows.
     GithubActions,
-    /// By a certificate.
     Certificate,
 }
 
@@ -75,7 +74,6 @@ pub struct CertificateQuery {
     pub not_after: Option<String>,
 }
 
-/// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Certificate {
     /// The encoding of its bytes.
@@ -87,9 +85,7 @@ pub struct Certificate {
 /// The encoding of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CertificateEncoding {
-    /// PEM.
     Pem,
-    /// DER.
     Der,
 }
 
@@ -98,15 +94,12 @@ pub enum CertificateEncoding {
 pub struct ListResources {
     /// The API group and version.
     pub api_version: String,
-    /// The kind.
     pub kind: String,
     /// The namespace; `None` for all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// A label selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
-    /// A field selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
     /// The fields to return of each object; `None` for all.
@@ -119,7 +112,6 @@ pub struct ListResources {
 pub struct GetResource {
     /// The API group and version.
     pub api_version: String,
-    /// The kind.
     pub kind: String,
     /// The name of the object or host.
     pub name: String,
@@ -163,10 +155,8 @@ pub struct ResourceAttributes {
     pub verb: String,
     /// The plural.
     pub resource: String,
-    /// The group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// `status`, `log`, …
@@ -406,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn invalid_arguments_are_named() {
         for (call, payload, message) in [
             ("magic wand", "", "unknown namespace: magic"),
             (

@@ -100,7 +100,7 @@ impl<S: Services> Services for Recorder<S> {
     }
 }
 
-/// Services that answer from a recording.
+/// Services that respond from a recording.
 pub struct Replay {
     exchanges: Vec<(String, Value, RecordedResponse)>,
     used: Mutex<Vec<bool>>,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_played_back() {
+    fn a_recording_is_replayed() {
         let recorder = Recorder::new(Once);
         let said: Vec<_> = ["known", "unknown"]
             .map(|host| recorder.call(&lookup(host), Deadline::NEVER))
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused() {
+    fn an_invalid_recording_is_refused() {
         for yaml in [
             "a: b",
             "- type: Monologue",

@@ -62,7 +62,7 @@ fn outcome(expression: &str) -> String {
 }
 
 #[test]
-fn expressions_decide_and_only_what_ran_is_a_cause() {
+fn expressions_decide_and_only_evaluated_members_are_causes() {
     for (expression, expected) in [
         ("yes()", "true"),
         ("no()", "false no"),

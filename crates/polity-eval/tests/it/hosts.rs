@@ -9,8 +9,8 @@ use polity_eval::{
 
 use crate::support::{POD, environment, escaped, evaluate, policy, review, wapc, with_services};
 
-/// A guest that makes one host call and rejects with the answer, or the error, as its message. Both are taken to be
-/// free of quotes.
+/// A guest that makes one host call and rejects with the response, or the error, as its message. Both must not contain
+/// quotes.
 fn calling(binding: &str, namespace: &str, operation: &str, payload: &str) -> Module {
     let texts = [binding, namespace, operation, payload];
     let mut data = String::new();
@@ -39,7 +39,7 @@ fn calling(binding: &str, namespace: &str, operation: &str, payload: &str) -> Mo
     ))
 }
 
-/// Answers everything with what was asked, without quotes.
+/// Responds to every call with its own arguments, without quotes.
 #[derive(Default, Clone)]
 struct Parrot(Arc<Mutex<Vec<String>>>);
 
@@ -65,7 +65,7 @@ fn said(policy: &Policy, environment: &Environment) -> String {
         .to_owned()
 }
 
-/// What a guest hears after a call, with the given grants.
+/// The response that a guest gets to a call, with the given grants.
 fn heard(call: (&str, &str, &str, &str), grants: &str) -> String {
     let (binding, namespace, operation, payload) = call;
     let policy = policy(&calling(binding, namespace, operation, payload), grants);
@@ -156,7 +156,7 @@ fn refused_calls_reach_no_service() {
 }
 
 #[test]
-fn a_server_without_services_says_so() {
+fn a_server_without_services_returns_an_error() {
     let policy = policy(
         &calling("kubewarden", "kubernetes", "get_resource", GET_POD),
         READS_PODS,
@@ -170,7 +170,7 @@ fn a_server_without_services_says_so() {
 #[test]
 fn guests_keep_things_between_requests() {
     let environment = environment();
-    // Answers have quotes: the guest's own answer is then malformed, and its text is in the error.
+    // The response contains quotes, so the guest's own response is malformed, and its text is in the error.
     let call = |operation: &str, payload: &str| {
         let policy = policy(&calling("kubewarden", "cache", operation, payload), "");
         let body = review("Pod", POD);

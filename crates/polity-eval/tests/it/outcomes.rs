@@ -10,7 +10,7 @@ use crate::support::{
 
 const OUT_OF_TIME: &str = r#"{"allowed":false,"status":{"code":500,"message":"Policy execution interrupted because it exceeded the allowed execution time"},"uid":"u-1"}"#;
 
-/// What the three routes answer. Raw requests have no uid here.
+/// The responses of the three routes. Raw requests have no uid here.
 fn check(policy: &polity_eval::Policy, expected: &str) {
     let body = review("Pod", POD);
     assert_eq!(shown(&validate(policy, &body)), expected);

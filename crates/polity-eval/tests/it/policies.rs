@@ -10,12 +10,12 @@ use polity_eval::{
 
 use crate::support::{ENGINE, environment, evaluate, review, shown, validate_raw, with_services};
 
-/// The modules by name; `None` after saying that they are not there.
+/// The modules by name.
 struct Modules(std::path::PathBuf);
 
 impl Modules {
     fn find() -> Option<Self> {
-        Tool::Policies.or_leave_out().map(Self)
+        Tool::Policies.or_skip().map(Self)
     }
 
     /// Compiled once for all tests.
@@ -65,7 +65,7 @@ fn message(policy: &Policy, body: &str) -> String {
 
 /// Built where there is a Node, and committed: the module beside its source must be the one that was tested.
 #[test]
-fn the_one_in_assembly_script_is_what_it_was() {
+fn the_committed_assembly_script_module_is_current() {
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../policies/default-namespace/"
@@ -101,7 +101,7 @@ fn the_one_in_assembly_script_is_what_it_was() {
 }
 
 #[test]
-fn each_says_yes_and_no() {
+fn each_policy_allows_and_denies() {
     let Some(modules) = Modules::find() else {
         return;
     };
@@ -198,7 +198,7 @@ fn deep_objects_fit_into_their_stacks() {
         ("image-tags", ""),
     ] {
         let policy = modules.policy(name, fields);
-        // With what is around it, just under the 128 levels that are the reader's limit.
+        // Together with the enclosing values, just below the limit of 128 levels.
         let judged = judge(&policy, &deep(60));
         assert!(judged.response.allowed, "{name}: {}", shown(&judged));
         let told = message(&policy, &deep(5000));
@@ -313,7 +313,7 @@ fn the_context_aware_one_reads_the_cluster() {
 }
 
 #[test]
-fn the_raw_one_judges_what_no_kubernetes_sent() {
+fn the_raw_policy_evaluates_requests_from_outside_kubernetes() {
     let Some(modules) = Modules::find() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Guests that answer what they are told to, and policies made of them.
+//! Guests with configurable responses, and policies that use them.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -25,7 +25,7 @@ pub(crate) fn review(kind: &str, object: &str) -> String {
     )
 }
 
-/// A waPC guest that accepts its settings and gives one answer to everything else.
+/// A waPC guest that accepts its settings and always returns the same response.
 pub(crate) fn answering(answer: &str) -> Module {
     wapc(&format!(
         r#"(data (i32.const 0) "{}")
@@ -35,7 +35,7 @@ pub(crate) fn answering(answer: &str) -> Module {
     ))
 }
 
-/// A waPC guest whose `$validate` is given; it accepts its settings.
+/// A waPC guest with this `$validate` function. It accepts all settings.
 pub(crate) fn wapc(functions: &str) -> Module {
     let text = format!(
         r#"(module
@@ -60,7 +60,7 @@ pub(crate) fn wapc(functions: &str) -> Module {
     compile(&text, ExecutionMode::Wapc)
 }
 
-/// A WASI guest that prints one answer, or to standard error, and exits with a code.
+/// A WASI guest that prints one response, or to standard error, and exits with a code.
 pub(crate) fn command(stdout: &str, stderr: &str, code: i32) -> Module {
     let text = format!(
         r#"(module
@@ -151,7 +151,7 @@ pub(crate) fn validate_raw(policy: &Policy, request: &str) -> Evaluation {
     )
 }
 
-/// The response, as JSON without what is null.
+/// The response as JSON without null members.
 pub(crate) fn shown(evaluation: &Evaluation) -> String {
     let mut value = serde_json::to_value(&evaluation.response).unwrap();
     value

@@ -106,7 +106,7 @@ fn is_own(address: IpAddr) -> bool {
     can_bind(address) && (!binds_any(address) || is_routed_to_itself(address))
 }
 
-/// Whether a socket can be bound to an address. Without a socket nobody knows, and the address counts as one of ours.
+/// Whether a socket can be bound to an address. If no socket can be created, the address counts as one of this machine.
 fn can_bind(address: IpAddr) -> bool {
     match UdpSocket::bind((address, 0)) {
         Ok(_) => true,

@@ -107,7 +107,7 @@ impl LocalStore {
         Err(io_error("use", &path)(odd))
     }
 
-    /// The key, if it is there and nobody else could have read or made it.
+    /// The key, if it exists and no other user can have read or created it.
     fn read_key(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.own("key");
         let metadata = match fs::symlink_metadata(&path) {

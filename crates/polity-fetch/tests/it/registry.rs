@@ -12,7 +12,7 @@ use polity_fetch::{Authority, Credentials, Digest, FetchError, Fetcher, Origin, 
 use crate::{MODULE, fetch, fetcher, insecure};
 
 fn start(setup: Setup) -> Option<Registry> {
-    Tool::Registry.or_leave_out()?;
+    Tool::Registry.or_skip()?;
     Some(Registry::start(setup).unwrap())
 }
 

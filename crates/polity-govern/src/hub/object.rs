@@ -1,7 +1,7 @@
 //! The objects that a rollout depends on.
 
+use crate::objects::{Binding, Policy, PolicySet};
 use polity_core::cluster::{AddOnScores, ClusterSet, ClusterSetBinding, ManagedCluster};
-use polity_core::governance::{Binding, Policy, PolicySet};
 use polity_core::placement::{Placement, PlacementDecision};
 use polity_rollout::placement::{ClusterExpressions, NoExpressions};
 use serde_json::Value;

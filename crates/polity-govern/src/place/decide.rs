@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::objects::{PlacementKind, PlacementRef};
 use jiff::Timestamp;
-use polity_core::governance::{PlacementKind, PlacementRef};
 use polity_core::placement::{Placement, PlacementDecision, PlacementKey};
 use polity_rollout::placement::ClusterExpressions;
 use polity_rollout::{DecisionGroups, Fleet, schedule};
@@ -15,7 +15,7 @@ use super::Decisions;
 pub struct Decided {
     /// One for each placement, in their order.
     pub decisions: Vec<Decisions>,
-    /// The placements that make no sense and therefore choose nobody, with what is wrong with them.
+    /// The invalid placements, which select no cluster, with the reason.
     pub misconfigured: Vec<(PlacementKey, String)>,
     /// When the first of them would decide otherwise by itself.
     pub look_again_at: Option<Timestamp>,

@@ -1,6 +1,6 @@
-//! From bindings to clusters: section 5.2 and 5.3, case by case.
+//! Bindings select the clusters of a policy and can override its action there: docs/spec/governance.md#5-2, docs/spec/governance.md#5-3.
 
-use polity_core::governance::{Exclusion, Subject};
+use crate::objects::{Exclusion, Subject};
 use serde_json::json;
 
 use super::*;
@@ -44,7 +44,7 @@ fn shown(placed: &Placed) -> String {
         .clusters
         .iter()
         .map(|(cluster, entry)| match &entry.override_action {
-            Some(action) => format!("{cluster}:{action}"),
+            Some(action) => format!("{cluster}:{}", action.as_str()),
             None => cluster.to_string(),
         });
     clusters.collect::<Vec<_>>().join(" ")
@@ -57,13 +57,13 @@ fn inform() -> Policy {
 fn restricted(name: &str, placement: &str) -> Binding {
     Binding {
         restricted: true,
-        override_action: Some("enforce".to_owned()),
+        override_action: Some(RemediationAction::EnforceLowercase),
         ..binding(name, placement, "Policy", "p")
     }
 }
 
 #[test]
-fn section_5_2_bindings_select_clusters_once() {
+fn a_cluster_selected_by_several_bindings_counts_once() {
     let pl = decisions("pl", &[("", &["c2", "c1"])]);
     let other = decisions("other", &[("", &["c1", "c3"])]);
     let mut elsewhere = binding("elsewhere", "pl", "Policy", "p");
@@ -82,7 +82,7 @@ fn section_5_2_bindings_select_clusters_once() {
 }
 
 #[test]
-fn section_5_2_a_disabled_policy_goes_nowhere_and_lists_its_placements() {
+fn a_disabled_policy_goes_nowhere_and_lists_its_placements() {
     let root = policy(json!({"remediationAction": "inform", "disabled": true}));
     let found = placed(
         &root,
@@ -101,7 +101,7 @@ fn section_5_2_a_disabled_policy_goes_nowhere_and_lists_its_placements() {
 }
 
 #[test]
-fn section_5_2_exclusions_count_per_set() {
+fn exclusions_apply_to_their_set_only() {
     let pl = || decisions("pl", &[("", &["c1", "c2"])]);
     let by_set = |name: &str, set: &str| binding(name, "pl", "PolicySet", set);
     let sets = [excluding("s1", &["c1"]), excluding("s2", &["c2"])];
@@ -133,7 +133,7 @@ fn section_5_2_exclusions_count_per_set() {
 }
 
 #[test]
-fn s9_selective_enforcement() {
+fn a_restricted_binding_enforces_on_some_clusters_only() {
     let all = [
         binding("b1", "all", "Policy", "p"),
         restricted("b2", "some"),
@@ -154,14 +154,14 @@ fn s9_selective_enforcement() {
 }
 
 #[test]
-fn section_5_3_overrides() {
+fn a_binding_can_raise_the_action_on_its_clusters() {
     let decided = [
         decisions("pl", &[("", &["A"])]),
         decisions("some", &[("", &["A"])]),
     ];
     let plain = || binding("b1", "pl", "Policy", "p");
     let unrestricted = Binding {
-        override_action: Some("Enforce".to_owned()),
+        override_action: Some(RemediationAction::Enforce),
         ..plain()
     };
     assert_eq!(
@@ -206,7 +206,7 @@ fn section_5_3_overrides() {
 }
 
 #[test]
-fn section_8_7_placements_in_order_with_what_they_really_place() {
+fn placements_are_ordered_and_list_only_the_clusters_they_place() {
     let decided = [
         decisions("z", &[("can", &["c1"]), ("", &["c2"])]),
         decisions("a", &[("", &["c2", "c3"])]),

@@ -1,7 +1,7 @@
-//! What people are told on a root policy.
+//! Events about a root policy.
 
+use crate::objects::Policy;
 use polity_core::ClusterName;
-use polity_core::governance::Policy;
 use polity_core::rollout_strategy::GroupReference;
 
 /// Reason and action of every event of the propagator.

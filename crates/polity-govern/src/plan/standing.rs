@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::objects::PolicyStatus;
 use jiff::{SignedDuration, Timestamp};
 use polity_core::ClusterName;
-use polity_core::governance::{Compliance, PolicyStatus};
+use polity_core::governance::Compliance;
 use polity_core::rollout_strategy::{RolloutStatus, RolloutStrategy};
 use polity_rollout::ClusterState;
 
@@ -13,7 +14,7 @@ use crate::mark::{Mark, Phase, Version};
 
 /// What the hub is about to do with a cluster.
 pub(super) enum Course {
-    /// Its replica cannot be written; it holds up nobody else.
+    /// Its replica cannot be written; other clusters do not wait for it.
     Unwritable { why: String },
     /// Its replica has another version, or there is none.
     FirstPass,
@@ -45,7 +46,7 @@ pub(super) enum Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
     outcome: Outcome,
-    /// When the cluster reported it, by its own clock; only where that is all there is to tell new from old.
+    /// When the cluster reported it, by its own clock; only where nothing else distinguishes new reports from old ones.
     reported_at: Option<Timestamp>,
 }
 
@@ -111,8 +112,8 @@ impl Verdict {
     }
 }
 
-/// Whether drifts are noted: while somebody waits or soaks. Later on they would be writes to every cluster of a fleet
-/// for nobody's sake.
+/// Whether drifts are recorded: while any cluster waits or soaks. Afterwards the writes to every cluster of a fleet
+/// would have no use.
 pub(super) fn keeps_books(
     standings: &BTreeMap<ClusterName, Standing>,
     effective: &Effective,
@@ -196,7 +197,7 @@ impl Standing {
         self.mark = Some(Mark::running(version, now));
     }
 
-    /// What the engine is told: nothing about who waits, and of the others what they are underneath.
+    /// The status for the rollout engine: none for waiting clusters, and the reported one instead of a timeout for others.
     pub(super) fn for_engine(&self, now: Timestamp) -> Option<ClusterState> {
         let (Course::Running, Some(mark)) = (&self.course, &self.mark) else {
             return None;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::objects::{ClusterStatus, Policy, PolicyStatus};
 use polity_core::ClusterName;
-use polity_core::governance::{ClusterStatus, Compliance, Policy, PolicyStatus};
+use polity_core::governance::Compliance;
 use polity_core::rollout_strategy::RolloutStatus;
 
 use super::{ClusterPlan, Rollout, Turn};

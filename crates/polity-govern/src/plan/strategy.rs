@@ -1,7 +1,7 @@
 //! The strategy that a policy is rolled out by, which is not always the one it asks for.
 
+use crate::objects::PolicySpec;
 use jiff::SignedDuration;
-use polity_core::governance::PolicySpec;
 use polity_core::rollout_strategy::{Pace, RolloutStrategy, Threshold};
 
 /// Why a strategy cannot be carried out.
@@ -23,14 +23,7 @@ impl Effective {
     pub fn of(spec: &PolicySpec) -> Option<Self> {
         let given = spec.rollout_strategy.as_ref()?;
         let enforces = spec.enforces();
-        let type_name = spec
-            .document
-            .get("rolloutStrategy")
-            .and_then(|strategy| strategy.get("type"));
-        let is_type_progressive = !matches!(
-            type_name.and_then(|name| name.as_str()),
-            None | Some("" | "All")
-        );
+        let is_type_progressive = spec.is_progressive();
         let (strategy, refused) = match given {
             Ok(strategy) if enforces => (serial_by_default(strategy), None),
             // What only reports has no turn to wait for; how long it may take is still the author's to say.

@@ -1,4 +1,4 @@
-//! The rules of sections 5, 7.6 and 8, each by its number.
+//! Propagation, status and rollouts of one root policy: docs/spec/governance.md#5, docs/spec/governance.md#7-6 and docs/spec/governance.md#8.
 
 mod interruptions;
 mod properties;
@@ -6,8 +6,10 @@ mod scenarios;
 
 use std::collections::BTreeMap;
 
+use crate::objects::{HistoryEntry, Policy, TemplateStatus};
 use jiff::{SignedDuration, Timestamp};
-use polity_core::governance::{Compliance, HistoryEntry, Policy, TemplateStatus, names};
+use polity_api::policy::v1::RemediationAction;
+use polity_core::governance::{Compliance, names};
 use polity_core::rollout_strategy::RolloutStatus;
 use polity_core::{ClusterName, ObjectKey};
 use serde_json::{Value, json};
@@ -180,13 +182,20 @@ fn warnings(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
+/// Sets the action of a replica, as an edit by hand does.
+fn set_action(replica: &mut Policy, action: RemediationAction) {
+    let mut wire = replica.spec.wire().clone();
+    wire.remediation_action = Some(action);
+    replica.spec = std::sync::Arc::new(wire.into());
+}
+
 /// A write in a few words: what, where, and with which step and phase.
 fn told(write: &Write) -> String {
     let replica = |word: &str, replica: &Policy| {
         let text = |name: &str| replica.annotations.get(name).cloned().unwrap_or_default();
         let step = text(names::ROLLOUT_STEP);
         let (phase, since) = (text(names::ROLLOUT_PHASE), text(names::ROLLOUT_SINCE));
-        let action = &replica.spec.document["remediationAction"];
+        let action = json!(replica.spec.wire().remediation_action);
         format!(
             "{word} {} {step} {phase} {since} {action}",
             replica.namespace
@@ -211,7 +220,7 @@ fn names_of(writes: &[Write]) -> Vec<&str> {
 }
 
 #[test]
-fn section_5_5_compliance_over_clusters() {
+fn the_compliance_of_a_root_summarizes_its_clusters() {
     use Compliance::{Compliant, NonCompliant, Pending};
     let check = |all: &[Option<Compliance>], expected| {
         assert_eq!(super::compliance(all.iter().copied()), expected, "{all:?}");
@@ -227,7 +236,7 @@ fn section_5_5_compliance_over_clusters() {
 }
 
 #[test]
-fn section_5_5_status_is_written_only_when_it_changed() {
+fn status_is_written_only_when_it_changed() {
     let mut fleet = Fleet::new(json!({"remediationAction": "inform"}), &[("", &["c1"])]);
     assert!(fleet.look().root_status_changed);
     fleet.settle();
@@ -236,7 +245,7 @@ fn section_5_5_status_is_written_only_when_it_changed() {
 }
 
 #[test]
-fn section_6_4_nobody_is_gone_while_decisions_are_rewritten() {
+fn no_replica_is_deleted_while_decisions_are_rewritten() {
     let mut fleet = Fleet::new(
         json!({"remediationAction": "inform"}),
         &[("", &["c1", "c2"])],
@@ -255,7 +264,7 @@ fn section_6_4_nobody_is_gone_while_decisions_are_rewritten() {
 }
 
 #[test]
-fn section_8_1_progressive_is_serial_and_inform_goes_everywhere_at_once() {
+fn progressive_is_serial_and_inform_goes_everywhere_at_once() {
     let mut fleet = Fleet::new(
         enforce(progressive(json!({}))),
         &[("", &["c1", "c2", "c3"])],
@@ -288,24 +297,21 @@ fn section_8_1_progressive_is_serial_and_inform_goes_everywhere_at_once() {
 }
 
 #[test]
-fn section_8_1_templates_with_their_own_action() {
+fn templates_with_their_own_action_are_rolled_out_too() {
     let template = json!([{"objectDefinition": {"kind": "ConfigurationPolicy", "spec": {"remediationAction": "enforce"}}}]);
     let spec = json!({"policy-templates": template, "rolloutStrategy": progressive(json!({}))});
     let mut fleet = Fleet::new(spec, &[("", &["c1", "c2"])]);
     fleet.settle();
     fleet.check("Progressing c1:Progressing! c2:ToApply");
+    assert_eq!(fleet.replica("c1").spec.wire().remediation_action, None);
     assert_eq!(
-        fleet.replica("c1").spec.document.get("remediationAction"),
-        None
-    );
-    assert_eq!(
-        fleet.replica("c2").spec.document["remediationAction"],
-        "inform"
+        fleet.replica("c2").spec.wire().remediation_action,
+        Some(RemediationAction::InformLowercase)
     );
 }
 
 #[test]
-fn section_8_3_a_first_pass_is_finished_before_anybody_is_handed_out() {
+fn the_first_pass_is_finished_before_any_cluster_enforces() {
     let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
     let plan = fleet.look();
     assert_eq!(plan.look_again_at, Some(fleet.now));
@@ -315,7 +321,7 @@ fn section_8_3_a_first_pass_is_finished_before_anybody_is_handed_out() {
 }
 
 #[test]
-fn section_8_3_a_replica_that_cannot_be_written_holds_up_nobody() {
+fn a_replica_that_cannot_be_written_delays_no_other_cluster() {
     let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
     fleet.hub.unwritable.insert(
         ClusterName::from("c1"),
@@ -341,7 +347,7 @@ fn section_8_3_a_replica_that_cannot_be_written_holds_up_nobody() {
 }
 
 #[test]
-fn section_8_3_a_strategy_that_is_refused() {
+fn a_refused_strategy_hands_out_no_cluster() {
     let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
     fleet.settle();
     fleet.edit(enforce(progressive(json!({"progressDeadline": "2d"}))));
@@ -362,7 +368,7 @@ fn section_8_3_a_strategy_that_is_refused() {
 }
 
 #[test]
-fn section_8_4_times() {
+fn soak_and_deadline_count_from_the_start_of_a_phase() {
     let mut fleet = Fleet::new(
         enforce(progressive(
             json!({"progressDeadline": "10m", "minSuccessTime": "5m", "maxFailures": 1}),
@@ -407,7 +413,7 @@ fn section_8_4_times() {
 }
 
 #[test]
-fn section_8_4_time_out_and_back() {
+fn a_timed_out_cluster_can_still_succeed() {
     let mut fleet = Fleet::new(
         enforce(progressive(json!({"progressDeadline": "1m"}))),
         &[("", &["c1", "c2"])],
@@ -423,7 +429,7 @@ fn section_8_4_time_out_and_back() {
 }
 
 #[test]
-fn section_8_5_tolerated_failures_do_not_make_a_success() {
+fn tolerated_failures_do_not_make_a_success() {
     let mut fleet = Fleet::new(
         enforce(progressive(json!({"maxConcurrency": 2, "maxFailures": 1}))),
         &[("", &["c1", "c2"])],
@@ -438,7 +444,7 @@ fn section_8_5_tolerated_failures_do_not_make_a_success() {
 }
 
 #[test]
-fn section_8_5_the_last_soak_keeps_the_root_progressing() {
+fn the_last_soak_keeps_the_root_progressing() {
     let mut fleet = Fleet::new(
         enforce(progressive(json!({"minSuccessTime": "5m"}))),
         &[("", &["c1"])],
@@ -451,7 +457,7 @@ fn section_8_5_the_last_soak_keeps_the_root_progressing() {
 }
 
 #[test]
-fn section_8_6_joining_after_a_tolerated_failure() {
+fn a_cluster_joins_after_a_tolerated_failure() {
     let strategy = progressive(json!({"maxConcurrency": 2, "maxFailures": 1}));
     let mut fleet = Fleet::new(enforce(strategy), &[("", &["c1", "c2"])]);
     fleet.settle();
@@ -469,7 +475,7 @@ fn section_8_6_joining_after_a_tolerated_failure() {
 }
 
 #[test]
-fn section_8_6_a_cluster_added_to_an_earlier_group_comes_before_later_ones() {
+fn a_cluster_added_to_an_earlier_group_comes_before_later_ones() {
     let mut fleet = Fleet::new(
         enforce(per_group(json!({}))),
         &[("can", &["c1"]), ("", &["c2"])],
@@ -484,7 +490,7 @@ fn section_8_6_a_cluster_added_to_an_earlier_group_comes_before_later_ones() {
 }
 
 #[test]
-fn section_8_7_several_placements_one_after_the_other() {
+fn several_placements_are_rolled_out_one_after_the_other() {
     let mut fleet = Fleet::new(enforce(per_group(json!({}))), &[]);
     fleet.hub.bindings = vec![
         binding("b1", "z", "Policy", "p"),
@@ -503,7 +509,7 @@ fn section_8_7_several_placements_one_after_the_other() {
 }
 
 #[test]
-fn section_8_7_mandatory_groups_by_name_anywhere_by_index_in_the_first_that_has_it() {
+fn mandatory_groups_match_by_name_anywhere_and_by_index_in_the_first_placement_that_has_it() {
     let start = |mandatory: Value| {
         let mut fleet = Fleet::new(
             enforce(per_group(json!({"mandatoryDecisionGroups": mandatory}))),
@@ -543,7 +549,7 @@ fn section_8_7_mandatory_groups_by_name_anywhere_by_index_in_the_first_that_has_
 }
 
 #[test]
-fn section_7_6_item_7_failures_that_hold_every_slot_are_told() {
+fn failures_that_hold_every_slot_are_reported() {
     let mut fleet = Fleet::new(
         enforce(progressive(json!({"maxFailures": 1}))),
         &[("", &["c1", "c2"])],
@@ -560,7 +566,7 @@ fn section_7_6_item_7_failures_that_hold_every_slot_are_told() {
 }
 
 #[test]
-fn section_7_6_items_1_and_3_are_the_planners_duty() {
+fn timed_out_clusters_do_not_exceed_the_concurrency_nor_leave_a_mandatory_group() {
     let mut fleet = Fleet::new(
         enforce(progressive(
             json!({"progressDeadline": "1m", "maxFailures": "100%"}),
@@ -585,7 +591,7 @@ fn section_7_6_items_1_and_3_are_the_planners_duty() {
 }
 
 #[test]
-fn section_8_10_annotations_exist_only_with_a_strategy() {
+fn rollout_annotations_exist_only_with_a_strategy() {
     let mut fleet = Fleet::new(json!({"remediationAction": "enforce"}), &[("", &["c1"])]);
     fleet.settle();
     fleet.check("Progressing c1:Progressing!");
@@ -608,7 +614,7 @@ fn section_8_10_annotations_exist_only_with_a_strategy() {
 }
 
 #[test]
-fn section_8_10_a_new_strategy_adopts_what_already_enforces() {
+fn a_new_strategy_adopts_replicas_that_already_enforce() {
     let mut fleet = Fleet::new(
         json!({"remediationAction": "enforce"}),
         &[("", &["c1", "c2"])],
@@ -627,9 +633,7 @@ fn section_8_10_a_new_strategy_adopts_what_already_enforces() {
     fleet.settle();
     assert_eq!(fleet.mark("c2").step.stage, Stage::Final, "adopted again");
     fleet.replica_mut("c2").annotations.clear();
-    let spec = std::sync::Arc::make_mut(&mut fleet.replica_mut("c2").spec);
-    spec.document
-        .insert("remediationAction".to_owned(), json!("Enforce"));
+    set_action(fleet.replica_mut("c2"), RemediationAction::Enforce);
     let plan = fleet.look();
     let [Write::Update(replica), ..] = &plan.writes[..] else {
         panic!("{plan:?}")
@@ -639,7 +643,7 @@ fn section_8_10_a_new_strategy_adopts_what_already_enforces() {
 }
 
 #[test]
-fn section_8_10_no_books_under_all_nor_after_the_end() {
+fn nothing_is_recorded_under_all_nor_after_the_end() {
     let mut all = Fleet::new(enforce(json!({"type": "All"})), &[("", &["c1"])]);
     all.settle();
     let before = all.replica("c1").annotations.clone();
@@ -659,7 +663,7 @@ fn section_8_10_no_books_under_all_nor_after_the_end() {
 }
 
 #[test]
-fn section_8_10_the_replica_shows_its_status_at_once() {
+fn the_replica_shows_its_status_at_once() {
     let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
     fleet.settle();
     let shown: BTreeMap<&str, _> = ["c1", "c2"]
@@ -671,7 +675,7 @@ fn section_8_10_the_replica_shows_its_status_at_once() {
 }
 
 #[test]
-fn section_8_10_a_managed_side_that_knows_no_rollouts() {
+fn reports_of_an_agent_without_rollouts_count_by_their_time() {
     let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
     fleet.settle();
     let plan = fleet.report_plainly("c1", Compliance::Compliant);

@@ -1,4 +1,4 @@
-//! What a replica takes over from its root: section 5.4.
+//! What a replica takes over from its root: docs/spec/governance.md#5-4.
 
 use polity_core::governance::Compliance;
 
@@ -9,7 +9,7 @@ use crate::mark::Version;
 fn build(
     root: &Policy,
     mark: Option<&Mark>,
-    override_action: Option<&str>,
+    override_action: Option<RemediationAction>,
     existing: Option<&Policy>,
 ) -> Policy {
     let mut builder = Builder::new(root, &[], &Unresolved);
@@ -20,14 +20,14 @@ fn build(
     if let Some(existing) = existing {
         let is_same = existing.labels == built.labels
             && existing.annotations == built.annotations
-            && existing.spec.document == built.spec.document;
+            && existing.spec.wire() == built.spec.wire();
         assert_eq!(builder.is_built(&cluster, mark, &spec, existing), is_same);
     }
     built
 }
 
 #[test]
-fn section_5_4_metadata() {
+fn replicas_get_labels_and_annotations_of_their_root() {
     let mut root = policy(json!({"remediationAction": "inform"}));
     for name in ["team", "policy.open-cluster-management.io/mine"] {
         root.labels.insert(name.to_owned(), "x".to_owned());
@@ -88,7 +88,7 @@ fn section_5_4_metadata() {
 }
 
 #[test]
-fn section_5_4_the_vector_and_the_identity_of_the_old_one_stay() {
+fn an_updated_replica_keeps_its_identity_and_encryption_vector() {
     let root = policy(json!({"remediationAction": "inform"}));
     let mut old = build(&root, None, None, None);
     old.annotations
@@ -100,15 +100,26 @@ fn section_5_4_the_vector_and_the_identity_of_the_old_one_stay() {
 }
 
 #[test]
-fn section_5_4_actions() {
+fn the_stage_and_overrides_decide_the_action_of_a_replica() {
+    use RemediationAction::{Enforce, EnforceLowercase};
     let version = Version::of("uid", &policy(json!({})).spec);
     let now = crate::fixtures::START.parse().unwrap();
     let (wait, last) = (Mark::waiting(&version, now), Mark::running(&version, now));
     for (root_action, mark, override_action, expected) in [
         (Some("inform"), None, None, Some("inform")),
-        (Some("inform"), None, Some("enforce"), Some("enforce")),
-        (Some("Enforce"), None, Some("enforce"), Some("Enforce")),
-        (None, None, Some("Enforce"), Some("Enforce")),
+        (
+            Some("inform"),
+            None,
+            Some(EnforceLowercase),
+            Some("enforce"),
+        ),
+        (
+            Some("Enforce"),
+            None,
+            Some(EnforceLowercase),
+            Some("Enforce"),
+        ),
+        (None, None, Some(Enforce), Some("Enforce")),
         (None, None, None, None),
         (Some("Enforce"), Some(&wait), None, Some("inform")),
         (Some("Enforce"), Some(&last), None, Some("Enforce")),
@@ -117,11 +128,8 @@ fn section_5_4_actions() {
     ] {
         let spec = root_action.map_or(json!({}), |action| json!({"remediationAction": action}));
         let replica = build(&policy(spec), mark, override_action, None);
-        let found = replica
-            .spec
-            .document
-            .get("remediationAction")
-            .and_then(Value::as_str);
+        let found = replica.spec.wire().remediation_action;
+        let found = found.map(RemediationAction::as_str);
         assert_eq!(
             found, expected,
             "{root_action:?} {mark:?} {override_action:?}"
@@ -130,7 +138,7 @@ fn section_5_4_actions() {
 }
 
 #[test]
-fn section_5_4_dependencies_are_canonical() {
+fn replicas_name_their_dependencies_as_the_cluster_knows_them() {
     let root = policy(json!({
         "remediationAction": "inform",
         "dependencies": [{"kind": "Policy", "name": "base", "compliance": "Compliant"}],
@@ -148,8 +156,9 @@ fn section_5_4_dependencies_are_canonical() {
     let mut builder = Builder::new(&root, &sets, &Unresolved);
     let spec = builder.text(&ClusterName::from("c1"), None, None).spec;
     let expected = |name: &str| json!([{"apiVersion": "policy.open-cluster-management.io/v1", "kind": "Policy", "name": name, "compliance": "Compliant"}]);
-    assert_eq!(spec.document["dependencies"], expected("policies.base"));
-    let extra = &spec.document["policy-templates"][0]["extraDependencies"];
+    let written = json!(spec.wire());
+    assert_eq!(written["dependencies"], expected("policies.base"));
+    let extra = &written["policy-templates"][0]["extraDependencies"];
     assert_eq!(*extra, expected("policies.m"));
     assert_eq!(spec.templates[0].extra_dependencies[0].name, "policies.m");
 }
@@ -158,12 +167,16 @@ fn section_5_4_dependencies_are_canonical() {
 struct Names;
 
 impl HubTemplates for Names {
-    fn concerns(&self, definition: &Value) -> bool {
-        definition.to_string().contains("{{hub")
+    fn concerns(&self, definition: &Map<String, Value>) -> bool {
+        json!(definition).to_string().contains("{{hub")
     }
 
-    fn resolve(&self, cluster: &ClusterName, definition: &Value) -> Result<Value, String> {
-        let text = definition.to_string();
+    fn resolve(
+        &self,
+        cluster: &ClusterName,
+        definition: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
+        let text = json!(definition).to_string();
         if text.contains("{{hub bad}}") {
             return Err("no such function".to_owned());
         }
@@ -172,7 +185,7 @@ impl HubTemplates for Names {
 }
 
 #[test]
-fn section_5_8_hub_templates_one_definition_at_a_time() {
+fn hub_templates_are_resolved_one_definition_at_a_time() {
     let root = policy(json!({
         "remediationAction": "inform",
         "policy-templates": [
@@ -186,7 +199,8 @@ fn section_5_8_hub_templates_one_definition_at_a_time() {
     };
     let built = build(&root);
     assert_eq!(built.template_errors, ["no such function"]);
-    let templates = &built.spec.document["policy-templates"];
+    let written = json!(built.spec.wire());
+    let templates = &written["policy-templates"];
     assert_eq!(
         templates[0]["objectDefinition"]["metadata"]["name"],
         "on-c1"

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::objects::{HistoryEntry, Policy, PolicySpec, PolicyStatus, TemplateStatus};
 use jiff::{SignedDuration, Timestamp};
 use polity_core::ObjectKey;
 use polity_core::cluster::{ManagedCluster, Taint, TaintEffect, names};
-use polity_core::governance::{
-    Compliance, HistoryEntry, Policy, PolicySpec, PolicyStatus, TemplateStatus,
-};
+use polity_core::governance::Compliance;
 
 use super::scenario::{ClusterScript, Outcome};
 use crate::mark::Mark;
@@ -147,10 +146,9 @@ impl Member {
         let step = Mark::read(&replica.annotations).map(|mark| mark.step.to_string());
         let (outcome, before) = (self.outcome, self.before);
         let known = self.copies.get_mut(key);
-        match known.filter(|copy| copy.step == step && copy.spec.document == replica.spec.document)
-        {
+        match known.filter(|copy| copy.step == step && copy.spec.wire() == replica.spec.wire()) {
             Some(copy) => {
-                // The replica was made anew while the cluster was away: what is known already is told again.
+                // The replica was created again while the cluster was offline: report the known state again.
                 let is_told =
                     replica.status.rollout_step == copy.step && replica.status.compliant.is_some();
                 if !is_told

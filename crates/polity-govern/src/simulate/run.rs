@@ -85,7 +85,7 @@ pub fn run(
     }
     script.sort_by_key(|(at, _)| *at);
     let mut checks = Checks::of(&scenario.expect, start)?;
-    let mut world = World::new(lower);
+    let mut world = SimulatedFleet::new(lower);
     for object in objects {
         world.put(object.clone());
     }
@@ -134,7 +134,7 @@ pub fn run(
 /// Kind, namespace and name.
 type ManifestKey = (String, String, String);
 
-struct World<'a> {
+struct SimulatedFleet<'a> {
     lower: &'a dyn Lower,
     objects: BTreeMap<ManifestKey, Value>,
     /// How often an object of this name was created: a policy that comes back is another one.
@@ -149,13 +149,13 @@ struct World<'a> {
     members: BTreeMap<ClusterName, Member>,
     seen: BTreeMap<ObjectKey, Snapshot>,
     warned: BTreeMap<ObjectKey, BTreeSet<String>>,
-    /// What was told of placements that make no sense.
+    /// Warnings about invalid placements that were printed.
     misconfigured: BTreeSet<String>,
     wake: BTreeSet<Timestamp>,
     n_plans: usize,
 }
 
-impl<'a> World<'a> {
+impl<'a> SimulatedFleet<'a> {
     fn new(lower: &'a dyn Lower) -> Self {
         Self {
             lower,
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Stores an object; [`World::rebuild`] makes it count.
+    /// Stores an object; [`SimulatedFleet::rebuild`] puts it into effect.
     fn put(&mut self, object: Value) {
         let key = key_of(&object);
         if !self.objects.contains_key(&key) {
@@ -402,7 +402,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Decides for every placement, and tells of those that cannot.
+    /// Decides for every placement, and warns about invalid ones.
     fn decide(&mut self, now: Timestamp) -> BTreeSet<String> {
         let fleet = polity_rollout::Fleet::from(FleetParts {
             clusters: self
@@ -423,7 +423,7 @@ impl<'a> World<'a> {
         decided
             .misconfigured
             .into_iter()
-            .map(|(placement, why)| format!("placement {placement} chooses nobody: {why}"))
+            .map(|(placement, why)| format!("placement {placement} selects no cluster: {why}"))
             .collect()
     }
 

@@ -1,10 +1,10 @@
-//! The simulator on small fleets, and the scenarios of section 15 that are about time.
+//! The simulator on small fleets, and the worked scenarios that depend on time: docs/spec/governance.md#15.
 
 use std::collections::BTreeMap;
 
+use crate::objects::{Binding, Policy, PolicySet};
 use polity_api::policy::{v1, v1beta1};
 use polity_api::{cluster, decode};
-use polity_core::governance::{Binding, Policy, PolicySet};
 use polity_core::placement::Placement;
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn three() -> Value {
 }
 
 #[test]
-fn s2_progressive_enforce() {
+fn a_progressive_rollout_enforces_one_cluster_after_another() {
     holds(
         json!({"type": "Progressive"}),
         json!({
@@ -96,7 +96,7 @@ fn s2_progressive_enforce() {
 }
 
 #[test]
-fn s3_per_group_with_soak() {
+fn a_rollout_per_group_waits_for_the_soak() {
     holds(
         json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"minSuccessTime": "5m"}}),
         json!({
@@ -112,7 +112,7 @@ fn s3_per_group_with_soak() {
 }
 
 #[test]
-fn s4_new_version_mid_flight() {
+fn a_new_version_restarts_a_running_rollout() {
     holds(
         json!({"type": "Progressive"}),
         json!({
@@ -129,7 +129,7 @@ fn s4_new_version_mid_flight() {
 }
 
 #[test]
-fn s5_join_after_success() {
+fn a_cluster_that_joins_after_success_is_rolled_out() {
     holds(
         json!({"type": "Progressive"}),
         json!({
@@ -145,7 +145,7 @@ fn s5_join_after_success() {
 }
 
 #[test]
-fn s11_stale_report() {
+fn a_report_about_an_older_step_does_not_count() {
     holds(
         json!({"type": "Progressive"}),
         json!({
@@ -167,7 +167,7 @@ fn s11_stale_report() {
 }
 
 #[test]
-fn s13_strategy_edit() {
+fn an_edited_strategy_takes_effect_at_once() {
     holds(
         json!({"type": "Progressive"}),
         json!({
@@ -184,7 +184,7 @@ fn s13_strategy_edit() {
 }
 
 #[test]
-fn section_6_4_an_offline_cluster_without_toleration_leaves_and_joins_anew() {
+fn an_offline_cluster_without_toleration_leaves_and_joins_anew() {
     let mut objects = manifests(json!({"type": "Progressive"}));
     objects[2]["spec"]
         .as_object_mut()

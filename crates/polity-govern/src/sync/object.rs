@@ -1,6 +1,8 @@
-//! Template objects: how they are written, and whether one is as it should be.
+//! Template objects: how they are written, and whether one is up to date.
 
-use polity_core::governance::{Action, Policy, PolicyTemplate, names};
+use crate::objects::{Policy, PolicyTemplate};
+use polity_api::policy::v1::RemediationAction;
+use polity_core::governance::{Action, names};
 use serde_json::{Map, Value, json};
 
 use super::effective_action;
@@ -50,14 +52,14 @@ fn owner_reference(policy: &Policy) -> Value {
     })
 }
 
-/// Each kind has its own words for informing and enforcing.
+/// Sets the action in the field that the kind has for it.
 fn set_action(object: &mut Value, policy: &Policy, template: &PolicyTemplate) {
     let Some(action) = effective_action(policy, template).filter(|_| object.get("spec").is_some())
     else {
         return;
     };
     let enforces = action == Action::Enforce;
-    let spelled = policy.spec.document.get("remediationAction").cloned();
+    let spelled = policy.spec.wire().remediation_action;
     if template.api_version().starts_with(CONSTRAINTS) {
         let word = if enforces { "deny" } else { "warn" };
         child(object, "spec").insert("enforcementAction".to_owned(), json!(word));
@@ -81,9 +83,9 @@ fn set_action(object: &mut Value, policy: &Policy, template: &PolicyTemplate) {
         let is_inform_only = own.is_some_and(|text| text.eq_ignore_ascii_case("informonly"));
         let word = spelled
             .filter(|_| !is_inform_only)
-            .unwrap_or_else(|| json!(action.as_str()));
+            .map_or(action.as_str(), RemediationAction::as_str);
         if is_inform_only || policy.spec.action.is_some() {
-            child(object, "spec").insert("remediationAction".to_owned(), word);
+            child(object, "spec").insert("remediationAction".to_owned(), json!(word));
         }
     }
 }
@@ -100,7 +102,7 @@ fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     value.as_object_mut().expect("made an object above")
 }
 
-/// Whether an object is this policy's: by owner reference, or by label where that was lost.
+/// Whether an object belongs to this policy: by owner reference or, without one, by label.
 pub(super) fn belongs_to(object: &Value, policy: &Policy) -> bool {
     match owner(object) {
         Some(owner) => owner == policy.name,
@@ -170,7 +172,7 @@ fn has_all(existing: &Value, wanted: &Value, pointer: &str) -> bool {
         .all(|(name, value)| existing.and_then(|fields| fields.get(name)) == Some(value))
 }
 
-/// A spec with what the kind's own definition would fill in.
+/// A spec with the defaults of its definition.
 fn with_defaults(object: &Value, mut spec: Value) -> Value {
     if !spec.is_object() {
         return spec;

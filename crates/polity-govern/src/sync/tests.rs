@@ -1,6 +1,6 @@
-//! Section 10.3 by rule, and the scenarios of section 15 that are decided on a cluster.
+//! The rules of template sync (docs/spec/governance.md#10-3), and the worked scenarios that a managed cluster decides (docs/spec/governance.md#15).
 
-use polity_core::governance::{HistoryEntry, TemplateStatus};
+use crate::objects::{HistoryEntry, TemplateStatus};
 use serde_json::json;
 
 use super::*;
@@ -88,7 +88,7 @@ fn applied(policy: &Policy) -> Value {
 }
 
 #[test]
-fn rules_1_to_5_what_cannot_be_applied() {
+fn templates_that_cannot_be_applied_are_reported() {
     assert!(run(&copy("inform", json!([])), &[]).templates.is_empty());
     let twice = copy("inform", of(&[definition("A", "t"), definition("B", "t")]));
     let plan = run(&twice, &[]);
@@ -138,7 +138,7 @@ fn rules_1_to_5_what_cannot_be_applied() {
 }
 
 #[test]
-fn rule_8_what_is_written() {
+fn a_template_object_gets_labels_namespace_and_owner() {
     let policy = copy("Enforce", of(&[definition("ConfigurationPolicy", "t")]));
     let object = applied(&policy);
     assert_eq!(object["spec"]["remediationAction"], "Enforce");
@@ -175,7 +175,7 @@ fn rule_8_what_is_written() {
 }
 
 #[test]
-fn rule_8_actions_in_the_words_of_the_kind() {
+fn the_action_is_written_in_the_field_of_the_kind() {
     let kind = |api_version: &str, kind: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "t"}, "spec": spec});
     let admission = |spec: Value| kind("policies.kubewarden.io/v1", "ClusterAdmissionPolicy", spec);
     for (action, template, expected) in [
@@ -225,7 +225,7 @@ fn rule_8_actions_in_the_words_of_the_kind() {
 }
 
 #[test]
-fn rule_9_a_template_that_can_be_applied_again_speaks_anew() {
+fn a_template_that_can_be_applied_again_reports_again() {
     let mut policy = copy("inform", of(&[definition("ConfigurationPolicy", "t")]));
     for (message, expected) in [
         ("Pending; Dependencies were not satisfied", true),
@@ -250,7 +250,7 @@ fn rule_9_a_template_that_can_be_applied_again_speaks_anew() {
 }
 
 #[test]
-fn rule_10_names_that_are_taken() {
+fn a_template_does_not_take_over_the_object_of_another_owner() {
     let policy = copy("inform", of(&[definition("ConfigurationPolicy", "t")]));
     let mut object = applied(&policy);
     object["metadata"]["ownerReferences"][0]["name"] = json!("policies.other");
@@ -272,7 +272,7 @@ fn rule_10_names_that_are_taken() {
 }
 
 #[test]
-fn rule_7_hub_template_errors_take_nothing_with_them() {
+fn a_hub_template_error_prunes_nothing() {
     let mut broken = definition("ConfigurationPolicy", "t");
     let good = copy("enforce", of(&[broken.clone()]));
     broken["metadata"]["annotations"] = json!({names::HUB_TEMPLATES_ERROR: "no such secret"});
@@ -314,7 +314,7 @@ fn a(compliant: &str) -> Value {
 }
 
 #[test]
-fn s6_dependency() {
+fn a_template_waits_for_its_dependency() {
     let policy = dependent_on_a();
     let plan = run(&policy, &[a("NonCompliant")]);
     assert_eq!(
@@ -356,9 +356,9 @@ fn s6_dependency() {
     );
 }
 
-/// Section 8.11, last row: `a` has a new version, is back on its inform copy here and does not comply with it.
+/// docs/spec/governance.md#8-11, a new version that breaks what others depend on: `a` has a new version, is back on its inform copy here and does not comply with it.
 #[test]
-fn row_new_version_breaks_what_others_depend_on() {
+fn a_waiting_version_that_breaks_a_dependency_prunes_nothing() {
     let dependent = dependent_on_a();
     let mut object = match run(&dependent, &[a("Compliant")]).templates.remove(0).step {
         TemplateStep::Create(object) => object,
@@ -389,7 +389,7 @@ fn row_new_version_breaks_what_others_depend_on() {
 }
 
 #[test]
-fn s7_remediation_on_violation() {
+fn a_template_is_applied_only_on_violation() {
     let template = json!([{
         "objectDefinition": definition("ConfigurationPolicy", "foo"),
         "extraDependencies": [{"kind": "ConfigurationPolicy", "name": "bar", "compliance": "NonCompliant"}],
@@ -415,7 +415,7 @@ fn s7_remediation_on_violation() {
 }
 
 #[test]
-fn s15_dropped_object() {
+fn a_dropped_template_is_deleted_when_the_wait_ends() {
     let first = copy(
         "enforce",
         of(&[

@@ -202,7 +202,7 @@ mod tests {
         })
     }
 
-    /// The names in the answer with their colours, and a check of what is counted.
+    /// The names in the response with their colours, and a check of the counters.
     fn seen(objects: &mut Objects) -> Vec<String> {
         let list: Value = serde_json::from_slice(&objects.render()).unwrap();
         assert_eq!(list["apiVersion"], "shop/v1");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn events_change_what_is_seen() {
+    fn events_change_the_visible_objects() {
         let mut toys = objects(None);
         for (event, change, expected) in [
             (Event::Init, Change::None, &[][..]),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_hide_changes_that_nobody_sees() {
+    fn masks_hide_changes_of_masked_fields() {
         let mut toys = objects(Some(&["spec.size"]));
         toys.apply(Event::InitDone);
         assert_eq!(toys.apply(Event::Apply(object("a", "red"))), Change::One);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_is_done_once_for_all_who_wait() {
+    async fn work_is_done_once_for_all_waiters() {
         let flights = InFlight::<&str, usize>::default();
         let n_done = AtomicUsize::new(0);
         let work = || async {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_takes_over_from_one_who_gave_up() {
+    async fn a_waiter_takes_over_cancelled_work() {
         let flights = Arc::new(InFlight::<&str, &str>::default());
         let started = Arc::new(Notify::new());
         let first = tokio::spawn({

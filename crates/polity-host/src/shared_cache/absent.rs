@@ -1,4 +1,5 @@
-//! Why a file of the cache counts as absent. This is not an error: the file is made again, and the reason is counted.
+//! Why a file of the cache counts as absent. This is not an error: the file is created again, and the reason is
+//! counted.
 
 use polity_pki::BlobRefusal;
 
@@ -21,7 +22,7 @@ impl<T> Lookup<T> {
     }
 }
 
-/// Why there is no usable file. All reasons but the first are worth a log line.
+/// Why there is no usable file. All reasons except the first are logged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AbsentReason {
     /// There is no file.
@@ -31,7 +32,7 @@ pub enum AbsentReason {
     #[error("the file has no signature")]
     Unsigned,
     /// A symbolic link, a directory or a device is in the file's place.
-    #[error("what is there is not a file")]
+    #[error("the path is not a regular file")]
     NotAFile,
     /// The file belongs to another user and cannot be read.
     #[error("the file may not be read")]
@@ -48,7 +49,7 @@ pub enum AbsentReason {
     /// It was signed for another module, or as another form of this one.
     #[error("the file was signed for another module")]
     OtherModule,
-    /// It was made by another version of the server, or for another machine.
+    /// It was created by another version of the server, or for another machine.
     #[error("the file was made by another build")]
     OtherBuild,
     /// The module was accepted under another verification config than the present one.

@@ -31,8 +31,8 @@ pub struct CacheBuild {
 }
 
 impl CacheBuild {
-    /// The build with a server version and the hash of what native code depends on
-    /// ([`polity_wasm::Engine::compatibility`]). Both go into file names: characters that are not allowed there
+    /// The build with a server version and the compatibility hash of native code
+    /// ([`polity_wasm::Engine::compatibility`]). Both are part of file names: characters that are not allowed there
     /// become `_`.
     pub fn new(server_version: &str, compatibility: &str) -> Self {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-');
@@ -58,7 +58,7 @@ impl CacheBuild {
         }
     }
 
-    /// Whether a file was made by a compatible build.
+    /// Whether a file was created by a compatible build.
     pub(super) fn made(&self, predicate: &BlobPredicate) -> bool {
         predicate.server_version == self.server_version
             && predicate.compat_hash == self.compat_hash

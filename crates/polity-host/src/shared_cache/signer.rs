@@ -24,7 +24,6 @@ pub enum SignerError {
     /// One of the other files is not a certificate.
     #[error("{file} is not a certificate")]
     Certificate {
-        /// The file.
         file: &'static str,
         /// The cause.
         #[source]

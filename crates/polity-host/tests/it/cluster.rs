@@ -22,7 +22,7 @@ fn maps(namespace: Option<&str>) -> ListResources {
         kind: "ConfigMap".to_owned(),
         namespace: namespace.map(str::to_owned),
         label_selector: None,
-        // Every namespace gets one of its own.
+        // Every namespace gets its own.
         field_selector: Some("metadata.name!=kube-root-ca.crt".to_owned()),
         field_masks: None,
     }
@@ -104,7 +104,7 @@ async fn lists_follow_the_cluster() {
 }
 
 #[tokio::test]
-async fn objects_are_what_they_are_without_machinery_and_masked() {
+async fn objects_are_returned_without_managed_fields_and_masked() {
     let server = TestServer::start().await;
     two_namespaces(&server).await;
     let cluster = cluster(server.client().await);
@@ -245,7 +245,7 @@ async fn access_is_reviewed() {
 }
 
 #[tokio::test]
-async fn lists_are_given_up_when_nobody_asks() {
+async fn lists_are_dropped_when_they_are_not_requested() {
     let server = TestServer::start().await;
     let clock = Clock::manual("2026-11-15T12:00:00Z".parse().unwrap());
     let limits = ClusterLimits {
@@ -261,7 +261,7 @@ async fn lists_are_given_up_when_nobody_asks() {
     cluster.list(&maps(Some("default"))).await.unwrap();
     clock.wait_for_sleepers(2).await;
     assert_eq!(cluster.n_lists(), 2);
-    // The first was asked for five minutes ago.
+    // The first list was requested more than five minutes ago.
     clock.advance(Duration::from_mins(6));
     clock.wait_for_sleepers(2).await;
     assert_eq!(cluster.n_lists(), 2);
@@ -290,7 +290,7 @@ async fn more_than_fits_is_an_error_and_not_memory() {
         matches!(error, ClusterError::TooLarge { limit: 700, .. }),
         "{error}"
     );
-    // What it took is free again: a smaller list fits.
+    // Its memory is released: a smaller list fits.
     let small = ListResources {
         field_masks: Some(["data.size".to_owned()].into()),
         field_selector: Some("metadata.name=three".to_owned()),

@@ -1,4 +1,4 @@
-//! What policies stand on, with the embedded API server, a real registry and real modules.
+//! The host services of policies, with the embedded API server, a real registry and real modules.
 
 #![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
@@ -16,7 +16,7 @@ const MODULE: &str = concat!(
     "/../../policies/default-namespace/default-namespace.wasm"
 );
 
-/// A fetcher with an empty store of its own.
+/// A fetcher with an empty store.
 fn fetcher() -> (TempDir, Fetcher) {
     polity_runtime::tls::install_provider();
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Modules: fetched once, compiled once, taken up from the store, and never from code that nobody vouches for.
+//! Modules are fetched once, compiled once, and reused from the store. Compiled code without a valid signature is
+//! never loaded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use polity_wasm::{Engine, EngineOptions, Module};
 
 use crate::{MODULE, fetcher};
 
-/// Counts what was really compiled.
+/// Counts the actual compilations.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
@@ -81,7 +82,7 @@ async fn a_module_is_compiled_once_and_taken_up_after_that() {
     load(&first, &counting).await;
     assert_eq!((counting.n(), first.n_loaded()), (1, 1));
 
-    // As after a restart.
+    // Simulates a restart.
     let again = modules(&fetcher);
     assert_eq!(load(&again, &counting).await.digest(), a.digest());
     assert_eq!(counting.n(), 1, "a second start compiles nothing");
@@ -121,7 +122,7 @@ async fn without_the_store_everything_is_compiled_anew() {
 #[tokio::test]
 async fn a_mode_given_by_hand_does_not_leak_into_other_loads() {
     let (directory, fetcher) = fetcher();
-    // A guest without metadata: only a mode given by hand makes it loadable.
+    // A guest without metadata can only be loaded with an explicit mode.
     let wat = r#"(module (memory (export "memory") 1) (func (export "__guest_call") (param i32 i32) (result i32) i32.const 1))"#;
     let path = directory.path().join("bare.wasm");
     fs::write(&path, wat::parse_str(wat).unwrap()).unwrap();
@@ -181,7 +182,7 @@ async fn one_that_cannot_be_had_does_not_keep_the_others() {
 }
 
 #[tokio::test]
-async fn what_nobody_uses_is_let_go() {
+async fn unused_modules_are_released() {
     let (_directory, fetcher) = fetcher();
     let modules = modules(&fetcher);
     let module = modules.load(&module()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The services as guests reach them: blocking, by a deadline, with words for everything that fails.
+//! The services as guests call them: blocking, with a deadline, and with a message for every failure.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ fn services(fetcher: Fetcher) -> HostServices {
     })
 }
 
-/// Asks as a guest's thread does.
+/// Calls a service from a blocking thread, as a guest does.
 async fn ask(
     services: HostServices,
     call: (&str, &str, Value),
@@ -45,7 +45,7 @@ async fn ask(
 const LONG: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn without_a_cluster_the_answer_says_so() {
+async fn without_a_cluster_the_response_is_an_error() {
     let (_directory, fetcher) = fetcher();
     let mut services = services(fetcher);
     let pods = json!({"api_version": "v1", "kind": "Pod", "namespace": "a", "name": "p"});
@@ -99,8 +99,8 @@ async fn names_are_looked_up() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_is_not_waited_for() {
-    // It listens, and says nothing.
+async fn a_silent_server_is_not_waited_for() {
+    // It accepts connections and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = format!("{}", silent.local_addr().unwrap());
     let (_directory, mut fetcher) = fetcher();
@@ -125,8 +125,8 @@ fn insecure(host: &str) -> Sources {
 }
 
 #[tokio::test]
-async fn registries_tell_about_images() {
-    if Tool::Registry.or_leave_out().is_none() {
+async fn registries_describe_images() {
+    if Tool::Registry.or_skip().is_none() {
         return;
     }
     let registry = Registry::start(Setup::default()).unwrap();

@@ -37,7 +37,7 @@ fn identity(server: &str) -> CacheIdentity {
     }
 }
 
-/// A controller's authority: it issues what signs.
+/// A controller's CA, which issues signing certificates.
 struct Controller(Authority);
 
 impl Controller {
@@ -122,12 +122,12 @@ impl Volume {
             .join(digits)
     }
 
-    /// Both forms, by what was found or why not.
+    /// The result for both forms: found, or the reason why not.
     fn look(&self) -> [Result<Vec<u8>, AbsentReason>; 2] {
         look(&self.cache, now())
     }
 
-    /// Stores both forms again and finds them: whatever was there before is healed.
+    /// Stores both forms again and finds them, which repairs any earlier content.
     fn assert_heals(&self, what: &str) {
         self.fill();
         assert_eq!(
@@ -199,7 +199,7 @@ fn optimized_name(version: &str) -> String {
 }
 
 #[test]
-fn files_lie_where_the_contract_says_and_nothing_else_is_left() {
+fn files_have_their_documented_paths_and_no_other_file_is_left() {
     let volume = Volume::new();
     assert_eq!(
         volume.look(),

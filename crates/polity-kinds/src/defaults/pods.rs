@@ -1,4 +1,4 @@
-//! Computed defaults of Pods and what they consist of.
+//! Computed defaults of Pods and their parts.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub(super) fn pod_spec(spec: &mut Object) {
     }
 }
 
-/// Keeps the one address and the list of addresses in step; the one wins.
+/// Keeps the single address and the list of addresses consistent. The single one takes precedence.
 pub(super) fn pod_status(status: &mut Object) {
     let ip = text(status, "podIP").to_owned();
     let first = status
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floating_tags_are_told_from_fixed_ones() {
+    fn floating_tags_are_distinguished_from_fixed_ones() {
         let cases = [
             ("nginx", true),
             ("nginx:latest", true),

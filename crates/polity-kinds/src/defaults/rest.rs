@@ -1,4 +1,4 @@
-//! Computed defaults of the kinds that are no workloads.
+//! Computed defaults of the kinds that are not workloads.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ pub(super) fn service(service: &mut Object) {
     let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };
-    // The constants of ServiceSpec come with its own turn; they are needed here already.
+    // The constants of ServiceSpec are set later, but are needed here already.
     set_default(spec, "type", "ClusterIP");
     set_default(spec, "sessionAffinity", "None");
     match text(spec, "sessionAffinity") {

@@ -106,7 +106,7 @@ fn negative_numbers_are_ten_byte_varints() {
 }
 
 #[test]
-fn what_cannot_be_decoded_is_refused_with_a_reason() {
+fn invalid_messages_are_refused_with_a_reason() {
     let unknown = ProtobufError::UnknownKind {
         api_version: "x/v1".into(),
         kind: "Widget".into(),

@@ -56,7 +56,7 @@ impl CustomTable {
         &self.columns
     }
 
-    /// The cells of one object, one for each column; null where a path leads nowhere.
+    /// The cells of one object, one for each column. A cell is null if the path matches nothing.
     pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let name = json!(text(object, "metadata.name"));
         let types = self.columns.iter().skip(1).map(|column| column.ty.as_str());

@@ -1,4 +1,4 @@
-//! The row of a Pod: its containers summed up in one word.
+//! The row of a Pod, with one summary of the state of its containers.
 
 use std::collections::HashSet;
 
@@ -87,7 +87,7 @@ fn summarise(row: &Row<'_>) -> Summary {
     summary
 }
 
-/// Looks at init containers up to the first that has not finished; answers whether there is one.
+/// Evaluates init containers up to the first that has not finished. Returns whether there is one.
 fn summarise_init(row: &Row<'_>, sidecars: &HashSet<&str>, summary: &mut Summary) -> bool {
     let n_init = row.list("spec.initContainers").len();
     for (index, status) in row.list("status.initContainerStatuses").iter().enumerate() {

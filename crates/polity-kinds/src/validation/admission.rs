@@ -58,7 +58,7 @@ fn client_config(config: &Value, path: &FieldPath, errors: &mut Errors) {
             errors.required(path, "exactly one of url or service is required");
         }
         (Some(url), None) => check_url(url, &path.child("url"), errors),
-        // A service is checked wherever it occurs.
+        // A service reference is checked by its type, wherever it occurs.
         (None, Some(_)) => {}
     }
 }
@@ -139,7 +139,7 @@ pub(super) fn service(service: &Object, path: &FieldPath, errors: &mut Errors) {
     if !given.starts_with('/') {
         errors.invalid(&path, &json!(given), "must start with a '/'");
     }
-    // Whatever it is, the first character is taken for the slash.
+    // Like the real server, treat the first character as the slash, whatever it is.
     let relative: String = given.chars().skip(1).collect();
     for (index, segment) in relative
         .strip_suffix('/')
@@ -243,7 +243,7 @@ pub(super) fn rule(rule: &Object, path: &FieldPath, errors: &mut Errors) {
     resources(rule, &path.child("resources"), errors);
 }
 
-/// Wildcards leave no room for what they already cover.
+/// A wildcard must not be combined with entries that it already covers.
 fn resources(rule: &Object, path: &FieldPath, errors: &mut Errors) {
     let resources: Vec<&str> = list(rule, "resources")
         .iter()

@@ -34,7 +34,7 @@ pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) 
         }
     }
     if n_bytes > MAX_DATA {
-        // The error speaks of the object as a whole.
+        // The error is about the object as a whole.
         errors.0.add(|| FieldError {
             field: "[]".to_owned(),
             ..FieldError::too_long(&FieldPath::root(), MAX_DATA)
@@ -132,7 +132,7 @@ fn keeps_immutable(new: &Value, old: Option<&Value>, fields: &[&str], errors: &m
     }
 }
 
-/// Checks an Event whose fields are named as in core/v1; `reporter` is the name of the field for who reports it.
+/// Checks an Event with core/v1 field names. `reporter` is the name of the field for the reporting controller.
 pub(super) fn event(event: &Value, reporter: &str, errors: &mut Errors) {
     let namespace = at(event, "metadata.namespace").as_str().unwrap_or_default();
     let involved = at(event, "involvedObject.namespace")
@@ -183,7 +183,7 @@ pub(super) fn event(event: &Value, reporter: &str, errors: &mut Errors) {
     );
 }
 
-/// An Event written through events.k8s.io/v1: stricter, and hardly anything of it changes.
+/// An Event that is written through events.k8s.io/v1. The rules are stricter, and few fields may change.
 pub(super) fn new_event(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let as_core = |event: &Value| {
         let mut event = event.clone();
@@ -311,7 +311,7 @@ pub(super) fn volume_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) 
     }
 }
 
-/// A claim's spec is fixed, except for what is asked to grow.
+/// The spec of a claim is immutable, except for an increase of the requested storage.
 pub(super) fn claim_update(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(old) = old else { return };
     let fixed = |claim: &Value| {

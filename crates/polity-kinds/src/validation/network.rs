@@ -94,8 +94,8 @@ pub(super) fn service_update(new: &Value, old: Option<&Value>, errors: &mut Erro
     errors.invalid(&path, &json!([now]), "may not change once set");
 }
 
-/// Addresses are of the slice's family. Unlike on a real server they may be loopback ones: the Pods of
-/// the local runtime live there.
+/// Addresses have the address type of the slice. Unlike on a real server they may be loopback addresses, because the
+/// Pods of the local runtime use them.
 pub(super) fn endpoint_slice(slice: &Object, path: &FieldPath, errors: &mut Errors) {
     let family = text(slice, "addressType");
     if !["IPv4", "IPv6"].contains(&family) {

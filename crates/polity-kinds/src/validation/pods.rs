@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Errors, Object, at, field, list, rules, text};
 
-/// Names across the lists of a Pod, and mounts of volumes that are there.
+/// Names are unique across the lists of a Pod, and mounts refer to existing volumes.
 pub(super) fn pod_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let mut names: HashSet<&str> = list(spec, "containers")
         .iter()
@@ -73,7 +73,7 @@ fn check_mounts(container: &Value, volumes: &HashSet<&str>, path: &FieldPath, er
     }
 }
 
-/// Labels and annotations of a template; their paths leave out `metadata`.
+/// Labels and annotations of a template. Their paths omit `metadata`.
 pub(super) fn template(template: &Object, path: &FieldPath, errors: &mut Errors) {
     let metadata = field(template, "metadata");
     rules::labels(at(metadata, "labels"), &path.child("labels"), errors);
@@ -99,7 +99,7 @@ pub(super) fn template(template: &Object, path: &FieldPath, errors: &mut Errors)
     }
 }
 
-/// A volume has one source. Real servers look for them in this order.
+/// A volume has one source. Real servers check them in this order.
 pub(super) fn volume(volume: &Object, path: &FieldPath, errors: &mut Errors) {
     const SOURCES: [&str; 30] = [
         "emptyDir",

@@ -146,7 +146,7 @@ impl Rule {
     }
 }
 
-/// Whether nothing was given: what Go would call the zero value.
+/// Whether the value is missing or the zero value in Go.
 pub(super) fn is_absent(value: &Value) -> bool {
     match value {
         Value::Null => true,

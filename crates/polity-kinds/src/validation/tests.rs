@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Invalid objects and their messages.
 
 use polity_core::field::join;
 use serde_json::json;

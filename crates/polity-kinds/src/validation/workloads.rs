@@ -46,7 +46,7 @@ pub(super) fn deployment(spec: &Object, path: &FieldPath, errors: &mut Errors) {
 }
 
 pub(super) fn replica_set(spec: &Object, path: &FieldPath, errors: &mut Errors) {
-    // A real server says "deployment" here too.
+    // A real server also reports "deployment" here.
     selects_template(spec, "deployment", path, errors);
     runs_always(spec, "ReplicaSet", path, errors);
 }
@@ -87,8 +87,8 @@ pub(super) fn stateful_set(spec: &Object, path: &FieldPath, errors: &mut Errors)
     }
 }
 
-/// A StatefulSet whose template has the volumes that its Pods will have: one for each claim of theirs, in the place of
-/// one of the same name. Nothing if they claim none.
+/// The StatefulSet spec with the volumes that its Pods will have: one for each claim template, which replaces a volume
+/// of the same name. `None` without claim templates.
 pub(super) fn with_claimed_volumes(spec: &Object) -> Option<Object> {
     let claims = list(spec, "volumeClaimTemplates").iter();
     let names: Vec<&str> = claims
@@ -177,7 +177,7 @@ pub(super) fn replication_controller(spec: &Object, path: &FieldPath, errors: &m
     runs_always(spec, "ReplicationController", path, errors);
 }
 
-/// What holds for a Job and for the template in a CronJob.
+/// Rules for a Job and for the template in a CronJob.
 pub(super) fn job_spec(spec: &Object, path: &FieldPath, errors: &mut Errors) {
     let policy = at(field(spec, "template"), "spec.restartPolicy");
     let policy_path = path.child("template").child("spec").child("restartPolicy");
@@ -303,7 +303,7 @@ pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// Five fields, or a word such as `@daily`. Which fields make sense is for the one who runs it.
+/// Five fields, or a macro such as `@daily`. The values of the fields are not checked here.
 fn is_schedule(text: &str) -> bool {
     if let Some(word) = text.strip_prefix('@') {
         let words = [
@@ -314,7 +314,7 @@ fn is_schedule(text: &str) -> bool {
     text.split_whitespace().count() == 5
 }
 
-/// A selector that is there, selects something, and finds the template's Pods.
+/// The selector exists, is not empty, and matches the Pod template.
 fn selects_template(spec: &Object, kind: &str, path: &FieldPath, errors: &mut Errors) {
     let selector = field(spec, "selector");
     if selector.is_object() && LabelSelector::from_json(selector, path).is_err() {
@@ -358,7 +358,7 @@ fn does_not_match(labels: &Value, path: &FieldPath, errors: &mut Errors) {
     errors.invalid(&path, labels, "`selector` does not match template `labels`");
 }
 
-/// Pods that are replaced run for ever.
+/// Pods of a replica controller always restart.
 fn runs_always(spec: &Object, kind: &str, path: &FieldPath, errors: &mut Errors) {
     let pod = field(spec, "template").get("spec").unwrap_or(&Value::Null);
     let path = path.child("template").child("spec");

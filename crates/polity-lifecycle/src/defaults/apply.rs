@@ -1,37 +1,38 @@
-//! Carries out one write: applies without force, and deletes what was meant.
+//! Carries out one write: applies without force, or deletes the object that was found.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::DynamicObject;
+use polity_reconcile::{Deletion, FieldConflict, WriteError, Writer};
 use serde_json::Value;
 use tracing::{debug, info};
 
-use super::conflicts::{self, Conflict};
+use super::conflicts;
 use super::plan::Found;
 use super::{DefaultsError, MANAGER};
 use crate::kinds::OwnedKey;
-use crate::shell::is_refusal;
 
-/// What came of an apply.
+/// The outcome of an apply.
 pub(super) enum Applied {
-    /// It is so.
+    /// The whole document is applied.
     Done,
-    /// It is so, but for these fields.
-    But(Vec<Conflict>),
+    /// The document is applied without these fields of other managers.
+    But(Vec<FieldConflict>),
     /// Nothing was changed: these fields are within lists that are partly ours.
-    Held(Vec<Conflict>),
-    /// The API server does not take it.
+    Held(Vec<FieldConflict>),
+    /// The API server refuses the document.
     Refused(String),
 }
 
 /// Why an apply changed nothing.
 enum TryError {
     Refused(String),
-    Conflicts(Vec<Conflict>),
+    Conflicts(Vec<FieldConflict>),
     Failed(DefaultsError),
 }
 
 impl Applied {
-    /// What is told about fields that are somebody else's.
+    /// The note of the Event about fields of other managers.
     pub(super) fn note(&self, key: &OwnedKey, place: &str) -> Option<String> {
         let (what, conflicts) = match self {
             Self::Done | Self::Refused(_) => return None,
@@ -40,7 +41,7 @@ impl Applied {
         };
         let fields: Vec<_> = conflicts
             .iter()
-            .map(|conflict| format!("{} ({})", conflict.field, conflict.words))
+            .map(|conflict| format!("{} ({})", conflict.field, conflict.message))
             .collect();
         Some(format!("{place}: {key} {what} {}", fields.join(", ")))
     }
@@ -71,49 +72,42 @@ pub(super) async fn apply(
 
 async fn try_apply(client: &Client, key: &OwnedKey, body: &Value) -> Result<(), TryError> {
     let (kind, name) = (key.kind.as_str(), &key.name);
-    let (api, params) = (key.api(client), PatchParams::apply(MANAGER));
-    match api.patch(name, &params, &Patch::Apply(body)).await {
+    let object: DynamicObject = serde_json::from_value(body.clone())
+        .map_err(|error| TryError::Refused(error.to_string()))?;
+    match writer(client, key).apply_without_force(&object).await {
         Ok(_) => {
             info!(kind, name, "recommended policy applied");
             Ok(())
         }
-        // Not found: the namespace, which may come.
-        Err(kube::Error::Api(status)) if is_refusal(status.code) || status.code == 404 => {
-            let message = status.message;
+        // Not found: the namespace, which may be created later.
+        Err(WriteError::Refused { message, .. } | WriteError::NotFound { message, .. }) => {
             debug!(kind, name, message, "a recommended policy was refused");
             Err(TryError::Refused(message))
         }
-        Err(kube::Error::Api(status)) if !conflicts::of(&status).is_empty() => {
-            Err(TryError::Conflicts(conflicts::of(&status)))
-        }
-        Err(error) => Err(TryError::Failed(failed(key, error))),
+        Err(WriteError::FieldConflicts { conflicts, .. }) => Err(TryError::Conflicts(conflicts)),
+        Err(error) => Err(TryError::Failed(error.into())),
     }
 }
 
-/// Deletes this very object; one that is gone already is as good.
+/// Deletes the object that was found. It is no failure when it is gone already.
 pub(super) async fn delete(
     client: &Client,
     key: &OwnedKey,
     found: &Found,
 ) -> Result<(), DefaultsError> {
-    let (kind, name) = (key.kind.as_str(), &key.name);
-    let params = DeleteParams::background().preconditions(Preconditions {
+    let metadata = ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: key.namespace.clone(),
         uid: Some(found.uid.clone()),
-        resource_version: None,
-    });
-    match key.api(client).delete(name, &params).await {
-        Ok(_) => {
-            info!(kind, name, "recommended policy deleted");
-            Ok(())
-        }
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(failed(key, error)),
+        ..ObjectMeta::default()
+    };
+    if writer(client, key).delete(&metadata).await? == Deletion::Deleted {
+        let (kind, name) = (key.kind.as_str(), &key.name);
+        info!(kind, name, "recommended policy deleted");
     }
+    Ok(())
 }
 
-fn failed(key: &OwnedKey, error: kube::Error) -> DefaultsError {
-    DefaultsError::Write {
-        key: key.clone(),
-        error,
-    }
+fn writer(client: &Client, key: &OwnedKey) -> Writer<DynamicObject> {
+    Writer::of_kind(client, key.kind.api_resource(), MANAGER)
 }

@@ -1,35 +1,11 @@
-//! Fields that somebody else has by now: which they are, by the answer of the API server, and a document without them.
+//! A document without the fields that other managers have.
 
-use kube::core::Status;
+use polity_reconcile::FieldConflict;
 use serde_json::Value;
-
-/// What the API server calls it.
-const REASON: &str = "FieldManagerConflict";
-
-/// A field that is somebody else's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Conflict {
-    /// As the API server spells it: `.spec.mode`.
-    pub(super) field: String,
-    /// Whose it is, in the API server's words: `conflict with "kubectl-edit" using v1`.
-    pub(super) words: String,
-}
-
-/// What stood in the way of an apply.
-pub(super) fn of(status: &Status) -> Vec<Conflict> {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .filter(|cause| cause.reason == REASON)
-        .map(|cause| Conflict {
-            field: cause.field.clone(),
-            words: cause.message.clone(),
-        })
-        .collect()
-}
 
 /// The body without the fields in conflict; `None` if one of them is inside a list, where leaving it out would take away
 /// what is ours beside it.
-pub(super) fn without(body: &Value, conflicts: &[Conflict]) -> Option<Value> {
+pub(super) fn without(body: &Value, conflicts: &[FieldConflict]) -> Option<Value> {
     let mut body = body.clone();
     let all_left = conflicts
         .iter()
@@ -104,9 +80,9 @@ mod tests {
         ] {
             let conflicts: Vec<_> = fields
                 .iter()
-                .map(|field| Conflict {
+                .map(|field| FieldConflict {
                     field: (*field).to_owned(),
-                    words: String::new(),
+                    message: String::new(),
                 })
                 .collect();
             let left = without(&body, &conflicts);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use polity_api::policies::GROUP;
+use polity_reconcile::name_hash;
 use serde_json::{Map, Value, json};
 
 use super::LABEL;
 use crate::kinds::{OwnedKey, OwnedKind};
-use crate::names::spelled;
 
 /// What aliases may make of a text, at most; a ConfigMap holds a megabyte.
 const MADE_BY_ALIASES: usize = 50_000;
@@ -110,7 +110,7 @@ impl Documents {
                 self.problems.push(Problem { place, reason });
             }
             Ok((key, body)) => {
-                let hash = spelled(&body.to_string(), 16);
+                let hash = name_hash(&body.to_string(), 16);
                 self.objects.insert(key, Document { place, body, hash });
             }
             Err(why) => self.unusable(place, why),

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use polity_reconcile::name_hash;
 use serde::{Deserialize, Serialize};
 
 use super::documents::Problem;
 use crate::kinds::OwnedKey;
-use crate::names::spelled;
 
 /// What has been done so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,8 @@ impl Record {
 
     /// Records these problems as told instead of those before, and answers which are new.
     pub(super) fn tell(&mut self, problems: Vec<Problem>) -> Vec<Problem> {
-        let hash = |problem: &Problem| spelled(&format!("{}/{}", problem.place, problem.reason), 8);
+        let hash =
+            |problem: &Problem| name_hash(&format!("{}/{}", problem.place, problem.reason), 8);
         let before = std::mem::take(&mut self.told);
         self.told = problems.iter().map(hash).collect();
         let mut problems = problems;

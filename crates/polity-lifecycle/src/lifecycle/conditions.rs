@@ -68,7 +68,7 @@ pub(super) fn replica_unknown(
     }
 }
 
-/// The order of section 19.2: by generation, then Scheduled, Initialized and Ready by replica; the older kinds of
+/// The order of conditions: by generation, then Scheduled, Initialized and Ready by replica; the older kinds of
 /// conditions stand after all of these.
 pub(super) fn sort(conditions: &mut [PolicyCondition]) {
     conditions.sort_by_key(|condition| {

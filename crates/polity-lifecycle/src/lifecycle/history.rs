@@ -1,4 +1,4 @@
-//! What a policy can return to, and which revisions are kept for it (section 19.8).
+//! What a policy can return to, and which revisions are kept for it.
 
 use polity_api::policies::v1::{
     ConditionStatus, ConditionType, HistoryEntry, HistoryResult, PolicyRevision,
@@ -21,7 +21,7 @@ pub(super) fn entries(observed: &Observed, serving: Option<i64>) -> Vec<HistoryE
         .collect()
 }
 
-/// The revisions that are too many: those that never served go first, then the oldest (row 15). One that still drains
+/// The revisions that are too many: those that never served go first, then the oldest. One that still drains
 /// counts already, and goes once it is disabled.
 pub(super) fn surplus(observed: &Observed, serving: Option<i64>) -> Vec<&PolicyRevision> {
     let in_use = [Some(observed.policy.generation), serving];

@@ -1,5 +1,5 @@
-//! Row 26: revisions and webhooks whose policy is gone for good, by UID. Finalizers prevent it; somebody who removes
-//! them by force does not.
+//! Revisions and webhooks whose policy no longer exists, by UID. They are left only when a finalizer was removed by
+//! force.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! What to write next for one policy, and when to look again.
 //!
-//! The stages stand in the order of section 19.11. Each looks at what is there and not at what was done: a controller
+//! The order of the stages makes a crash after any write harmless (docs/spec/admission.md#19-11). Each looks at what is there and not at what was done: a controller
 //! that dies after any write, and starts again, finds the stage it was in. The shell carries out the steps in order,
 //! stops at the first that fails, reads again and plans again until nothing is left to write.
 
@@ -130,12 +130,12 @@ fn finalizer(observed: &Observed, _: &Standing<'_>, _: Timestamp) -> Vec<Step> {
     one(Write::UpdatePolicy(Box::new(object)))
 }
 
-/// Row 21.
+/// A rollback that a user asked for.
 fn rollback_stage(observed: &Observed, _: &Standing<'_>, _: Timestamp) -> Vec<Step> {
     rollback::step(observed).into_iter().collect()
 }
 
-/// Rows 1 and 2: the current generation has a revision, under the id that is the policy's.
+/// The current generation has a revision, under the id that is the policy's.
 fn creation(observed: &Observed, standing: &Standing<'_>, _: Timestamp) -> Vec<Step> {
     let server = &observed.policy.content.enforcement.policy_server;
     match observed.current() {
@@ -157,7 +157,8 @@ fn creation(observed: &Observed, standing: &Standing<'_>, _: Timestamp) -> Vec<S
     }
 }
 
-/// Row 24: nobody is called who cannot answer. The webhooks go first; what was marked stays marked.
+/// Without a policy server the webhooks are deleted first: no webhook may call a server that cannot answer. Revisions
+/// keep their marks.
 fn unserved(observed: &Observed, standing: &Standing<'_>, _: Timestamp) -> Vec<Step> {
     let held = standing.held.and_then(|held| observed.revision(held));
     let server = match held {
@@ -170,8 +171,8 @@ fn unserved(observed: &Observed, standing: &Standing<'_>, _: Timestamp) -> Vec<S
     }
 }
 
-/// Rows 3, 4, 16, 17 and 24: what revisions say about themselves. One write for each revision, and what serves last:
-/// new ordinals are known by their absence there.
+/// The status entries of the controller in each revision. One write for each revision, and the serving one last: new
+/// ordinals are known by their absence there.
 fn bookkeeping(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> Vec<Step> {
     let mut revisions = observed.newest_first();
     revisions.sort_by_key(|revision| standing.held == Some(revision.generation()));
@@ -196,13 +197,13 @@ fn bookkeeping(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> 
         .collect()
 }
 
-/// Row 3: newer than what serves, and no longer what is wanted.
+/// Whether a revision is newer than the one that serves, and no longer wanted.
 fn is_superseded(observed: &Observed, standing: &Standing<'_>, revision: &PolicyRevision) -> bool {
     let generation = revision.generation();
     generation != observed.policy.generation && standing.held.is_none_or(|held| generation > held)
 }
 
-/// Rows 12, 22 and 29: the webhook points where it should.
+/// The webhook points at the revision that should serve.
 fn webhooks(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> Vec<Step> {
     if matches!(observed.refusal, Some(Refusal::Webhook(_))) {
         return Vec::new();
@@ -296,7 +297,8 @@ fn policy_status(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -
     }]
 }
 
-/// Rows 13 and 15: when nobody can still be on the way to an older generation, it is disabled; what is too many goes.
+/// An older generation is disabled when no request can still be on its way to it. Then revisions beyond the limit are
+/// deleted.
 fn retirement(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> Plan {
     let surplus = history::surplus(observed, standing.serving);
     let mut steps: Vec<Step> = surplus
@@ -359,7 +361,8 @@ fn retirement(observed: &Observed, standing: &Standing<'_>, now: Timestamp) -> P
     }
 }
 
-/// Row 23: the webhook, the drain time, the revisions, the finalizer. Nothing new is made meanwhile.
+/// Deletes the webhook, waits for the drain time, then deletes the revisions and removes the finalizer. Nothing new is
+/// created meanwhile.
 fn deletion(
     observed: &Observed,
     standing: &Standing<'_>,

@@ -50,7 +50,7 @@ pub(super) fn can_be_a_server(name: &str) -> bool {
     !name.is_empty() && label_value(name).is_ok()
 }
 
-/// The revision for the current generation of a policy (row 1).
+/// The revision for the current generation of a policy.
 pub(super) fn made_for(observed: &Observed, standing: &Standing<'_>) -> PolicyRevision {
     let policy = &observed.policy;
     let ChosenId { id, .. } = chosen_id(observed);
@@ -128,7 +128,7 @@ pub(super) fn marked(revision: &PolicyRevision, is_serving: bool) -> PolicyRevis
     revision
 }
 
-/// The revision disabled and without its mark, in one write (rows 3 and 13).
+/// The revision disabled and without its mark, in one write.
 pub(super) fn disabled(revision: &PolicyRevision) -> PolicyRevision {
     let mut revision = marked(revision, false);
     revision.spec.enabled = false;
@@ -149,8 +149,8 @@ pub(super) fn relabelled(revision: &PolicyRevision) -> Option<PolicyRevision> {
     Some(revision)
 }
 
-/// An enabled revision with what the controller has to say in its status: rows 1, 4, 16, 17 and 24. `None` when it
-/// says so already.
+/// An enabled revision with the status entries of the controller: why it is not scheduled, replicas that are new or
+/// removed, and a missing policy server. `None` when the status has them already.
 pub(super) fn reported(
     observed: &Observed,
     standing: &Standing<'_>,
@@ -165,7 +165,7 @@ pub(super) fn reported(
         .get(revision.server())
         .is_some_and(|server| !server.pods.is_empty());
     if server.is_none() && !has_pods {
-        // The cache goes with the server; the digests stay, so that the same bytes come back (row 24).
+        // The cache goes with the server; the digests stay, so that the same bytes come back.
         // What is said already stays, with its time: said anew it would differ for ever.
         status.conditions.retain(|condition| {
             condition.type_ == ConditionType::Scheduled.as_str()
@@ -240,7 +240,7 @@ fn schedule(
     }
 }
 
-/// Why no leader has taken a revision yet (row 4).
+/// Why no leader has taken a revision yet.
 pub(super) fn why_not_scheduled(name: &str, server: Option<&Server>) -> (ScheduledReason, String) {
     match server {
         None if name.is_empty() => (
@@ -262,7 +262,7 @@ pub(super) fn why_not_scheduled(name: &str, server: Option<&Server>) -> (Schedul
     }
 }
 
-/// The expected ordinals that came after the revision and have no entry yet (row 16). Those that were there when it was
+/// The expected ordinals that came after the revision and have no entry yet. Those that were there when it was
 /// made get none: they speak for themselves.
 fn new_ordinals(
     observed: &Observed,

@@ -1,5 +1,5 @@
 //! Returning to an earlier generation: the annotation asks, the policy gets that specification as a new generation
-//! (section 19.8). Nothing else treats it specially.
+//! (docs/spec/admission.md#19-8). Nothing else treats it specially.
 
 use kube::api::DynamicObject;
 use polity_api::policies::names;

@@ -1,12 +1,12 @@
-//! The tables of section 19 as tests, row by row, against a small simulation that keeps what was written.
+//! The lifecycle of a policy, event by event, against a small simulation that keeps what was written.
 
 mod contradictions;
 mod crashes;
 mod deletion;
+mod events;
 mod messages;
 mod phases;
 mod rollbacks;
-mod rows;
 pub(super) mod simulation;
 
 use simulation::Simulation;

@@ -251,7 +251,7 @@ fn hook(
     hook
 }
 
-/// Which namespaces a policy is asked about, by the table of section 4.1.
+/// The namespaces whose objects a policy is called for.
 fn namespace_selector(policy: &Policy, content: &Content, settings: &Settings) -> LabelSelector {
     if let Some(namespace) = policy.namespace() {
         return LabelSelector {

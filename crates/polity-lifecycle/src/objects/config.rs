@@ -47,7 +47,7 @@ pub fn config_hash(server: &PolicyServer, configs: &Configs) -> String {
         configs.verification.clone(),
         configs.sigstore_trust.clone(),
     ];
-    names::spelled(&json!(parts).to_string(), 16)
+    polity_reconcile::name_hash(&json!(parts).to_string(), 16)
 }
 
 fn capabilities(server: &PolicyServer) -> Vec<String> {

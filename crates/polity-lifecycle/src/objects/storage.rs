@@ -1,4 +1,4 @@
-//! Where the compiled modules of a policy server are kept (section 19.9).
+//! The volume that the replicas of a policy server share for compiled modules (docs/spec/admission.md#19-9).
 
 use std::collections::BTreeMap;
 

@@ -138,7 +138,7 @@ fn pod(server: &PolicyServer, setup: &Setup) -> Value {
     pod
 }
 
-/// The environment in the order of section 4.3: what stands before the user's own can be overridden by it.
+/// The environment of the container. The user's own variables override those that come before them.
 fn environment(server: &PolicyServer, setup: &Setup) -> Vec<EnvVar> {
     let spec = &server.spec;
     let set = |name: &str, value: &str| EnvVar {

@@ -1,14 +1,17 @@
 //! Carries out one write of a plan.
 
-use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::api::DynamicObject;
+use kube::{Api, Client, ResourceExt as _};
+use polity_api::policies::api_resource;
 use polity_api::policies::v1::PolicyRevision;
+use polity_reconcile::{WriteError, Writer};
 use serde_json::json;
 
-use super::observe::{configuration_resource, configurations, policies};
+use super::observe::configuration_resource;
 use super::{MANAGER, PolicyKey, ReconcileError};
-use crate::lifecycle::{Event, Observed, Refusal, Step, Webhook, Write, meet, rollback_refused};
-use crate::shell::is_refusal;
+use crate::lifecycle::{
+    Event, Observed, Refusal, Step, Webhook, WebhookKind, Write, meet, rollback_refused,
+};
 
 /// The outcome of a write.
 #[derive(Debug)]
@@ -28,147 +31,119 @@ pub(super) async fn apply(
     observed: &Observed,
     step: &Step,
 ) -> Result<Outcome, ReconcileError> {
-    let namespace = &observed.settings.namespace;
-    let revisions: Api<PolicyRevision> = Api::namespaced(client.clone(), namespace);
-    let policies = policies(client, key);
-    let events = step.events.clone();
-    let params = PostParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PostParams::default()
-    };
-    let answer = match &step.write {
-        Write::UpdatePolicy(object) => policies.replace(&key.name, &params, object).await.map(drop),
+    let revisions = Writer::<PolicyRevision>::new(client, MANAGER);
+    let policies = Writer::<DynamicObject>::of_kind(client, api_resource(key.kind), MANAGER);
+    let mut events = step.events.clone();
+    let written = match &step.write {
+        Write::UpdatePolicy(object) => policies.update(object).await.map(drop),
         Write::RollBack {
             rolled_back,
             refused,
-        } => match policies.replace(&key.name, &params, rolled_back).await {
-            Err(kube::Error::Api(status)) if is_refusal(status.code) => {
-                let event = rollback_refused(&status.message);
-                let taken = policies
-                    .replace(&key.name, &params, refused)
-                    .await
-                    .map(drop);
-                return outcome(taken, vec![event]);
+        } => match policies.update(rolled_back).await {
+            Err(WriteError::Refused { message, .. }) => {
+                events = vec![rollback_refused(&message)];
+                policies.update(refused).await.map(drop)
             }
             other => other.map(drop),
         },
         Write::UpdatePolicyStatus(status) => {
             let mut object = observed.policy.object.clone();
             object.data["status"] = json!(status);
-            policies
-                .replace_status(&key.name, &params, &object)
-                .await
-                .map(drop)
+            policies.update_status(&object).await.map(drop)
         }
-        Write::CreateRevision(revision) => match revisions.create(&params, revision).await {
-            Err(kube::Error::Api(status)) if is_refusal(status.code) => {
-                return Ok(Outcome::Refused(Refusal::Revision(status.message)));
+        Write::CreateRevision(revision) => match revisions.create(revision).await {
+            Err(WriteError::Refused { message, .. }) => {
+                return Ok(Outcome::Refused(Refusal::Revision(message)));
             }
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                return meet_revision(&revisions, &params, revision).await;
+            Err(WriteError::AlreadyExists { .. }) => {
+                let namespace = &observed.settings.namespace;
+                return adopt_or_delete_revision(client, namespace, revision).await;
             }
             other => other.map(drop),
         },
-        Write::UpdateRevision(revision) => revisions
-            .replace(&revision.name_any(), &params, revision)
-            .await
-            .map(drop),
-        Write::UpdateRevisionStatus(revision) => revisions
-            .replace_status(&revision.name_any(), &params, revision)
-            .await
-            .map(drop),
-        Write::DeleteRevision(revision) => delete(&revisions, revision.as_ref()).await,
+        Write::UpdateRevision(revision) => revisions.update(revision).await.map(drop),
+        Write::UpdateRevisionStatus(revision) => revisions.update_status(revision).await.map(drop),
+        Write::DeleteRevision(revision) => revisions.delete(&revision.metadata).await.map(drop),
         Write::CreateWebhook(webhook) => {
-            let api = configurations(client, webhook.kind);
-            api.create(&params, &configuration(webhook)).await.map(drop)
+            let writer = webhooks(client, webhook.kind);
+            match writer.create(&configuration(webhook)).await {
+                Err(WriteError::Refused { message, .. }) => {
+                    return Ok(Outcome::Refused(Refusal::Webhook(message)));
+                }
+                other => other.map(drop),
+            }
         }
         Write::UpdateWebhook(webhook) => {
-            let api = configurations(client, webhook.kind);
-            api.replace(&webhook.name, &params, &configuration(webhook))
+            let writer = webhooks(client, webhook.kind);
+            match writer.update(&configuration(webhook)).await {
+                Err(WriteError::Refused { message, .. }) => {
+                    return Ok(Outcome::Refused(Refusal::Webhook(message)));
+                }
+                other => other.map(drop),
+            }
+        }
+        Write::DeleteWebhook(webhook) => {
+            let metadata = configuration(webhook).metadata;
+            webhooks(client, webhook.kind)
+                .delete(&metadata)
                 .await
                 .map(drop)
         }
-        Write::DeleteWebhook(webhook) => {
-            delete(
-                &configurations(client, webhook.kind),
-                &configuration(webhook),
-            )
-            .await
-        }
     };
-    match (&step.write, answer) {
-        (Write::CreateWebhook(_) | Write::UpdateWebhook(_), Err(kube::Error::Api(status)))
-            if is_refusal(status.code) =>
-        {
-            Ok(Outcome::Refused(Refusal::Webhook(status.message)))
-        }
-        (_, answer) => outcome(answer, events),
-    }
+    outcome(written, events)
 }
 
 /// Deletes an object whose policy no longer exists.
-pub(super) async fn delete_orphan(
-    client: &Client,
-    namespace: &str,
-    write: &Write,
-) -> kube::Result<()> {
+pub(super) async fn delete_orphan(client: &Client, write: &Write) -> Result<(), WriteError> {
     match write {
         Write::DeleteWebhook(webhook) => {
-            delete(
-                &configurations(client, webhook.kind),
-                &configuration(webhook),
-            )
-            .await
+            let metadata = configuration(webhook).metadata;
+            webhooks(client, webhook.kind)
+                .delete(&metadata)
+                .await
+                .map(drop)
         }
         Write::DeleteRevision(revision) => {
-            let revisions: Api<PolicyRevision> = Api::namespaced(client.clone(), namespace);
-            delete(&revisions, revision.as_ref()).await
+            let writer = Writer::<PolicyRevision>::new(client, MANAGER);
+            writer.delete(&revision.metadata).await.map(drop)
         }
         _ => Ok(()),
     }
 }
 
 /// A revision of the same name exists: it is adopted when an earlier attempt made it, and deleted otherwise.
-async fn meet_revision(
-    revisions: &Api<PolicyRevision>,
-    params: &PostParams,
+async fn adopt_or_delete_revision(
+    client: &Client,
+    namespace: &str,
     wanted: &PolicyRevision,
 ) -> Result<Outcome, ReconcileError> {
-    let Some(found) = revisions.get_opt(&wanted.name_any()).await? else {
+    let api: Api<PolicyRevision> = Api::namespaced(client.clone(), namespace);
+    let Some(found) = api.get_opt(&wanted.name_any()).await? else {
         return Ok(Outcome::Conflict);
     };
-    let answer = match meet(&found, wanted) {
-        Write::UpdateRevision(adopted) => revisions
-            .replace(&adopted.name_any(), params, &adopted)
-            .await
-            .map(drop),
-        _ => delete(revisions, &found).await,
+    let writer = Writer::<PolicyRevision>::new(client, MANAGER);
+    let written = match meet(&found, wanted) {
+        Write::UpdateRevision(adopted) => writer.update(&adopted).await.map(drop),
+        _ => writer.delete(&found.metadata).await.map(drop),
     };
-    outcome(answer, Vec::new())
+    outcome(written, Vec::new())
 }
 
-/// Deletes this object, by UID. It is no failure when it is gone already.
-async fn delete<K>(api: &Api<K>, object: &K) -> kube::Result<()>
-where
-    K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let params = DeleteParams::background().preconditions(Preconditions {
-        uid: object.uid(),
-        resource_version: None,
-    });
-    match api.delete(&object.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        other => other.map(drop),
-    }
-}
-
-fn outcome(answer: kube::Result<()>, events: Vec<Event>) -> Result<Outcome, ReconcileError> {
-    match answer {
+fn outcome(written: Result<(), WriteError>, events: Vec<Event>) -> Result<Outcome, ReconcileError> {
+    match written {
         Ok(()) => Ok(Outcome::Done(events)),
         // Not found: the object was deleted meanwhile, which is a change too.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Outcome::Conflict),
+        Err(
+            WriteError::Conflict { .. }
+            | WriteError::AlreadyExists { .. }
+            | WriteError::NotFound { .. },
+        ) => Ok(Outcome::Conflict),
         Err(error) => Err(error.into()),
     }
+}
+
+fn webhooks(client: &Client, kind: WebhookKind) -> Writer<DynamicObject> {
+    Writer::of_kind(client, configuration_resource(kind), MANAGER)
 }
 
 /// The object of a webhook configuration.

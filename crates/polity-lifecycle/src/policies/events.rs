@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use polity_api::policies::GROUP;
+use polity_reconcile::{ObjectEvent, publish_event};
 
 use super::MANAGER;
 use crate::lifecycle::{Event, Policy};
-use crate::shell::{self, ObjectEvent};
 
 /// Writes Events about a policy.
 pub(super) async fn publish(client: &Client, policy: &Policy, events: &[Event], now: Timestamp) {
@@ -20,7 +20,7 @@ pub(super) async fn publish(client: &Client, policy: &Policy, events: &[Event], 
             manager: MANAGER,
             rank: event.reason.rank(),
         };
-        shell::publish(client, &event, now).await;
+        publish_event(client, &event, now).await;
     }
 }
 

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::PolicyServer;
 use polity_pki::AuthorityError;
+use polity_reconcile::{WriteError, Writer};
 
 use super::callers::Caller;
 use super::ensure::check_owner;
-use super::{ServerError, texts};
+use super::{MANAGER, ServerError, texts};
 use crate::certificates::{Authorities, CA_SECRET, Contents, WEBHOOK_SECRET};
 use crate::names;
 use crate::objects::{Setup, metadata_of};
@@ -23,8 +23,11 @@ const FORMAT: (&str, &str) = ("kubewarden.io/cert-format-version", "1");
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// A request to the API server failed.
-    #[error("storing a certificate")]
+    #[error("reading a certificate")]
     Api(#[from] kube::Error),
+    /// A certificate could not be stored.
+    #[error("storing a certificate")]
+    Write(#[from] WriteError),
     /// The certificate could not be made.
     #[error("making a certificate")]
     Authority(#[from] AuthorityError),
@@ -50,9 +53,9 @@ pub async fn ensure_authorities(
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         };
-        match store(&secrets, stored, metadata, contents).await {
+        match store(client, stored, metadata, contents).await {
             // Another controller was faster, and its authority counts.
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(WriteError::Conflict { .. } | WriteError::AlreadyExists { .. }) => {}
             other => {
                 other?;
                 return Ok(due);
@@ -82,9 +85,9 @@ pub async fn ensure_webhook_certificate(
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         };
-        match store(&secrets, stored, metadata, due.clone()).await {
+        match store(client, stored, metadata, due.clone()).await {
             // Another controller was faster, and its certificate is as good.
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(WriteError::Conflict { .. } | WriteError::AlreadyExists { .. }) => {}
             other => {
                 other?;
                 return Ok(due);
@@ -121,7 +124,8 @@ pub(super) async fn ensure(
     let due = authorities.signer_due(before.as_ref(), &setup.namespace, &name, now);
     if let Some(contents) = due.map_err(SecretError::from)? {
         let metadata = metadata_of(server, setup, signer);
-        store(&secrets, signer_stored, metadata, contents).await?;
+        let stored = store(client, signer_stored, metadata, contents).await;
+        stored.map_err(SecretError::from)?;
     }
     let Some(contents) = serving else {
         return Ok(());
@@ -133,16 +137,17 @@ pub(super) async fn ensure(
         return Err(ServerError::NotTrustedYet);
     }
     let metadata = metadata_of(server, setup, service);
-    Ok(store(&secrets, stored, metadata, contents).await?)
+    let stored = store(client, stored, metadata, contents).await;
+    Ok(stored.map_err(SecretError::from)?)
 }
 
 /// Creates a Secret, or replaces the version that was read.
 async fn store(
-    secrets: &Api<Secret>,
+    client: &Client,
     stored: Option<Secret>,
     mut metadata: ObjectMeta,
     contents: Contents,
-) -> kube::Result<()> {
+) -> Result<(), WriteError> {
     let (key, value) = FORMAT;
     metadata
         .annotations
@@ -152,15 +157,9 @@ async fn store(
         .into_iter()
         .map(|(key, text)| (key, ByteString(text.into_bytes())));
     let data = Some(data.collect());
-    let params = PostParams::default();
+    let writer = Writer::new(client, MANAGER);
     match stored {
-        Some(stored) => {
-            let name = stored.name_any();
-            secrets
-                .replace(&name, &params, &Secret { data, ..stored })
-                .await
-                .map(drop)
-        }
+        Some(stored) => writer.update(&Secret { data, ..stored }).await.map(drop),
         None => {
             let secret = Secret {
                 metadata,
@@ -168,7 +167,7 @@ async fn store(
                 type_: Some("Opaque".to_owned()),
                 ..Secret::default()
             };
-            secrets.create(&params, &secret).await.map(drop)
+            writer.create(&secret).await.map(drop)
         }
     }
 }

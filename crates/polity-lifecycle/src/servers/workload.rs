@@ -3,13 +3,14 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use polity_api::policies::names as known;
 use polity_api::policies::v1::PolicyServer;
+use polity_reconcile::Writer;
 
-use super::ensure::{check_owner, ensure_in};
-use super::{ServerError, Servers};
+use super::ensure::check_owner;
+use super::{MANAGER, ServerError, Servers};
 use crate::names;
 use crate::objects::{self, Configs};
 
@@ -21,7 +22,7 @@ impl Servers {
         let lease = objects::lease(server, &self.setup);
         match leases.get_opt(&lease.name_any()).await? {
             Some(found) => check_owner(&found, server)?,
-            None => drop(leases.create(&PostParams::default(), &lease).await?),
+            None => drop(Writer::new(&self.client, MANAGER).create(&lease).await?),
         }
         let configs = self.configs(server).await?;
         self.ensure(
@@ -49,7 +50,8 @@ impl Servers {
         self.ensure(server, &objects::role_binding(server, setup, &former))
             .await?;
         let binding = objects::context_binding(server, setup, &former);
-        ensure_in(Api::all(self.client.clone()), server, &binding).await
+        let bindings = Api::all(self.client.clone());
+        self.ensure_in(bindings, server, &binding).await
     }
 
     async fn configs(&self, server: &PolicyServer) -> Result<Configs, ServerError> {

@@ -1,4 +1,4 @@
-//! Section 3 as tables: an object, and what is said about it.
+//! Validation as tables: an object, and the errors about it.
 
 use polity_api::policies::v1::{PolicyRevision, PolicyServer};
 use serde_json::{Value, json};

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{DynamicObject, PostParams};
+use kube::api::DynamicObject;
 use kube::{Client, ResourceExt as _};
 use polity_api::policies::names;
-use polity_reconcile::{Controller, ControllerMetrics, Requeue, Term, Watch};
+use polity_reconcile::{Controller, ControllerMetrics, Requeue, Term, Watch, WriteError, Writer};
 use polity_runtime::Clock;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,10 +27,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a configuration could not be restored.
 #[derive(Debug, thiserror::Error)]
-enum RestoreError {
-    /// A request to the API server failed.
-    #[error("writing the configuration of our own webhooks")]
+pub enum RestoreError {
+    /// A configuration could not be read.
+    #[error("reading the configuration of our own webhooks")]
     Api(#[from] kube::Error),
+    /// A configuration could not be written.
+    #[error("writing the configuration of our own webhooks")]
+    Write(#[from] WriteError),
     /// The authority could not be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -64,7 +67,7 @@ impl Registration {
     }
 
     /// Writes both configurations. From here on API servers call this controller.
-    pub(super) async fn register(&self, authorities: &Authorities) -> kube::Result<()> {
+    pub(super) async fn register(&self, authorities: &Authorities) -> Result<(), RestoreError> {
         self.restore(authorities).await?;
         self.is_registered.send_replace(true);
         Ok(())
@@ -111,35 +114,38 @@ impl Registration {
     async fn restore_current(&self) -> Result<(), RestoreError> {
         let now = self.clock.now();
         let authorities = ensure_authorities(&self.client, &self.namespace, now).await?;
-        Ok(self.restore(&authorities).await?)
+        self.restore(&authorities).await
     }
 
-    async fn restore(&self, authorities: &Authorities) -> kube::Result<()> {
+    async fn restore(&self, authorities: &Authorities) -> Result<(), RestoreError> {
         let bundle = authorities.bundle();
         let (mutating, validating) = configurations(&self.namespace, &self.service, &bundle);
         self.restore_one(WebhookKind::Mutating, &mutating).await?;
         self.restore_one(WebhookKind::Validating, &validating).await
     }
 
-    async fn restore_one(&self, kind: WebhookKind, wanted: &impl Serialize) -> kube::Result<()> {
+    async fn restore_one(
+        &self,
+        kind: WebhookKind,
+        wanted: &impl Serialize,
+    ) -> Result<(), RestoreError> {
         let api = policies::configurations(&self.client, kind);
         let wanted = wanted_object(kind, wanted);
         let name = wanted.name_any();
-        let params = PostParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        let written = match api.get_opt(&name).await? {
-            None => api.create(&params, &wanted).await,
+        let found = api.get_opt(&name).await?;
+        let resource = policies::configuration_resource(kind);
+        let writer = Writer::of_kind(&self.client, resource, MANAGER);
+        let written = match found {
+            None => writer.create(&wanted).await,
             Some(found) => match restored(&found, &wanted) {
                 None => return Ok(()),
-                Some(restored) => api.replace(&name, &params, &restored).await,
+                Some(restored) => writer.update(&restored).await,
             },
         };
         match written {
             // Another controller was faster. The watch reports what it wrote.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(error),
+            Err(WriteError::Conflict { .. } | WriteError::AlreadyExists { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
             Ok(_) => {
                 info!(name, "wrote the configuration of our own webhooks");
                 Ok(())

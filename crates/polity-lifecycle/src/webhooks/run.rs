@@ -11,7 +11,7 @@ use polity_runtime::tls::{ServerTls, TlsError, TlsMaterial};
 use polity_runtime::{Clock, Shutdown};
 use tracing::{info, warn};
 
-use super::{Registration, Reviewer, Verb, configuration_name, router};
+use super::{Registration, RestoreError, Reviewer, Verb, configuration_name, router};
 use crate::certificates::{Authorities, CHECK_EVERY, Contents};
 use crate::names::UniqueNames;
 use crate::objects::Setup;
@@ -31,7 +31,7 @@ pub enum ServeError {
     Secret(#[from] SecretError),
     /// The configurations could not be written.
     #[error("registering our own webhooks")]
-    Register(#[source] kube::Error),
+    Register(#[source] RestoreError),
     /// The API server did not answer as which user it knows this process.
     #[error("asking the API server for our own user name")]
     Api(#[from] kube::Error),

@@ -1,4 +1,4 @@
-//! `--cleanup` (section 6): policies, then servers, then the controller; with one that runs and without.
+//! `--cleanup`: policies, then servers, then the controller; with one that runs and without.
 
 use std::time::Duration;
 

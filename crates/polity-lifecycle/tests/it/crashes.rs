@@ -1,4 +1,4 @@
-//! Killed at every write (19.11, acceptance 25): whatever was written last, another controller comes to the same end.
+//! Controllers that are killed at every write: whatever was written last, another controller comes to the same end.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -133,7 +133,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Rows 7, 8 and 21: an update fails, and is rolled back.
+/// An update fails, and is rolled back.
 #[tokio::test]
 async fn killed_at_every_write_of_a_rollback_it_comes_to_the_same_end() {
     let cluster = TestCluster::start().await;
@@ -165,7 +165,7 @@ async fn killed_at_every_write_of_a_rollback_it_comes_to_the_same_end() {
     assert!(n_cut_off > 20, "{n_cut_off}");
 }
 
-/// Row 22, and a webhook that changes its kind (section 4.1).
+/// A webhook is edited, and one changes its kind.
 #[tokio::test]
 async fn killed_at_every_write_of_webhooks_it_comes_to_the_same_end() {
     let cluster = TestCluster::start().await;
@@ -191,7 +191,7 @@ async fn killed_at_every_write_of_webhooks_it_comes_to_the_same_end() {
     assert!(n_cut_off > 15, "{n_cut_off}");
 }
 
-/// Rows 24 and 29: the policy server goes and comes back.
+/// The policy server goes and comes back.
 #[tokio::test]
 async fn killed_at_every_write_without_a_server_it_comes_to_the_same_end() {
     let cluster = TestCluster::start().await;
@@ -224,7 +224,7 @@ async fn killed_at_every_write_without_a_server_it_comes_to_the_same_end() {
     assert!(n_cut_off > 6, "{n_cut_off}");
 }
 
-/// Rows 16 and 17: replicas come and go.
+/// Replicas come and go.
 #[tokio::test]
 async fn killed_at_every_write_of_scaling_it_comes_to_the_same_end() {
     let cluster = TestCluster::start().await;

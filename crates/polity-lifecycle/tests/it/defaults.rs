@@ -1,4 +1,4 @@
-//! Recommended policies from a ConfigMap (section 6, `--defaults-configmap-name`): made, kept up to date, and never
+//! Recommended policies from a ConfigMap (`--defaults-configmap-name`): made, kept up to date, and never
 //! against their owners.
 
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! What is left of a policy that was deleted, and what is not (acceptance 11, 23).
+//! What is left of a policy that was deleted, and what is not.
 
 use std::time::Duration;
 

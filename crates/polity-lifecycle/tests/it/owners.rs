@@ -1,5 +1,5 @@
 //! The owner of a namespaced policy, with the rights of `edit` in that namespace and no others: follows, understands and
-//! rolls back without seeing a revision (acceptance 17).
+//! rolls back without seeing a revision.
 
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};

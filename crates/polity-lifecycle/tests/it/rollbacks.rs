@@ -1,5 +1,5 @@
 //! Rollbacks where the API server has a say: admission that refuses one, and tools that apply the old manifest
-//! afterwards (acceptance 10, 27).
+//! afterwards.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn a_rollback_that_admission_refuses_changes_nothing() {
     assert!(told.len() == 1 && told[0].contains("spec.mode"), "{told:?}");
 }
 
-/// 27: whoever applies what was rolled back from gets one generation for it, and is named.
+/// A user who applies again what was rolled back from gets one generation for it, and is named.
 #[tokio::test]
 async fn manifests_applied_after_a_rollback_count_and_nobody_fights() {
     let manifest = |module: &str| -> Value {

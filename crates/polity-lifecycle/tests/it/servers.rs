@@ -209,7 +209,7 @@ async fn a_server_goes_when_nobody_is_called_under_its_name() {
     assert_eq!(api.get_opt("default").await.unwrap(), None);
 }
 
-/// Acceptance 32: no name made from one server's is another's.
+/// No name of an object of one server is a name of an object of another.
 #[tokio::test]
 async fn names_that_resemble_each_other_live_side_by_side() {
     let (cluster, clock) = (TestCluster::start().await, clock());
@@ -467,7 +467,7 @@ async fn a_claim_that_finds_no_volume_is_told_of_after_two_minutes() {
     assert_eq!(told().await, "CacheReconciled=True");
 }
 
-/// Section 5: whoever restarts in the middle of a rotation does not show what callers would not take.
+/// A server that restarts in the middle of a rotation does not present a certificate that its callers do not trust yet.
 #[tokio::test]
 async fn a_certificate_of_a_new_authority_waits_until_every_webhook_trusts_it() {
     let (cluster, clock) = (TestCluster::start().await, clock());

@@ -137,7 +137,6 @@ async fn our_own_kinds_are_completed_and_checked() {
     serving.await.unwrap();
 }
 
-/// Acceptance 31, as far as the status goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_is_reported_about_by_its_own_server_only() {
     let cluster = TestCluster::start().await;

@@ -144,7 +144,7 @@ async fn a_policy_from_nothing_to_its_end() {
     let cluster = TestCluster::bare().await;
     let running = Running::start(&cluster).await;
 
-    // Section 4: everything a policy server needs.
+    // Everything a policy server needs.
     cluster.add_server(json!({"minAvailable": 1})).await;
     let servers: Api<PolicyServer> = Api::all(cluster.client.clone());
     eventually("the policy server is set up", || async {
@@ -171,7 +171,7 @@ async fn a_policy_from_nothing_to_its_end() {
     let secrets = names::<Secret>(&cluster).await;
     assert!(secrets.contains("cache-signer-default") && secrets.contains("kubewarden-ca"));
 
-    // Section 19.9: whoever deletes a key revokes it, and another one is made.
+    // Deleting a key revokes it, and another one is made.
     let secrets = at_home::<Secret>(&cluster);
     for name in ["cache-signer-default", "policy-server-default"] {
         let revoked = secrets.get(name).await.unwrap();
@@ -184,22 +184,22 @@ async fn a_policy_from_nothing_to_its_end() {
         .await;
     }
 
-    // Rows 1 and 4: nobody is there to take it.
+    // No replica runs that could take it.
     cluster.add_policy("p").await;
-    eventually("nobody runs", || async {
+    eventually("no replica runs", || async {
         let status = cluster.policies().get("p").await.unwrap().status?;
         says(&status, "Scheduled").filter(|(_, reason)| reason == "PolicyServerNotRunning")
     })
     .await;
     becomes(&cluster, Phase::Pending, None).await;
     cluster.follow().await;
-    eventually("somebody runs", || async {
+    eventually("replicas run", || async {
         let status = cluster.status("p").await;
         says(&status, "Scheduled").filter(|(_, reason)| reason == "WaitingForPolicyServer")
     })
     .await;
 
-    // Row 12, with the authority of this installation, and the words of older releases.
+    // Loaded everywhere: the webhook has the authority of this installation, and conditions as in older releases.
     cluster.load("p").await;
     becomes(&cluster, Phase::Active, Some(1)).await;
     assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/1"]);
@@ -221,7 +221,7 @@ async fn a_policy_from_nothing_to_its_end() {
         assert_eq!(said, Some(ConditionStatus::True), "{type_}");
     }
 
-    // Rows 2, 7, 8: a broken update, and the old one goes on.
+    // A broken update, and the old generation goes on.
     cluster
         .change_module("p", "registry.example/policy:2")
         .await;
@@ -233,7 +233,7 @@ async fn a_policy_from_nothing_to_its_end() {
     assert!(message.contains("generation 1 is enforced"), "{message}");
     assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/1"]);
 
-    // Rows 3, 12 and 13: mended, switched, drained.
+    // Corrected, switched, drained.
     cluster
         .change_module("p", "registry.example/policy:3")
         .await;
@@ -242,7 +242,7 @@ async fn a_policy_from_nothing_to_its_end() {
     becomes(&cluster, Phase::Active, Some(3)).await;
     reads(&cluster, "1 off, 2 off, 3 on serving").await;
 
-    // Rows 16 and 17.
+    // Replicas are added and removed.
     scale(&cluster, 3).await;
     eventually("the third is awaited", || async {
         cluster.replicas("p").await == "0=True 1=True 2=Unknown"
@@ -260,7 +260,7 @@ async fn a_policy_from_nothing_to_its_end() {
     })
     .await;
 
-    // Row 21.
+    // A rollback.
     cluster
         .annotate("p", "kubewarden.io/rollback-to-generation", "1")
         .await;
@@ -273,7 +273,7 @@ async fn a_policy_from_nothing_to_its_end() {
         "registry.example/policy:1"
     );
 
-    // Rows 24 and 29.
+    // The policy server is deleted and created again.
     reads(&cluster, "1 off, 2 off, 3 off, 4 on serving").await;
     servers
         .delete("default", &DeleteParams::default())
@@ -300,7 +300,7 @@ async fn a_policy_from_nothing_to_its_end() {
     becomes(&cluster, Phase::Active, Some(4)).await;
     assert_eq!(cluster.paths("p").await, ["/validate/clusterwide-p/4"]);
 
-    // Row 23.
+    // The policy is deleted.
     cluster.delete("p").await;
     eventually("nothing is left", || async {
         cluster.policies().get_opt("p").await.unwrap().is_none()
@@ -309,7 +309,7 @@ async fn a_policy_from_nothing_to_its_end() {
     .await;
     assert_eq!(cluster.paths("p").await, [""; 0]);
 
-    // Section 19.5: the story in Events.
+    // The Events of all of this.
     let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
     let events = events.list(&ListParams::default()).await.unwrap();
     let told: BTreeSet<_> = events

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use super::*;
 
-struct Shelf {
+struct LogFolder {
     folder: tempfile::TempDir,
     logs: Logs,
     clock: Clock,
 }
 
-fn shelf(limits: Limits) -> Shelf {
+fn folder(limits: Limits) -> LogFolder {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::manual("2026-11-16T12:00:00Z".parse::<Timestamp>().unwrap());
     let logs = Logs::new(folder.path().to_owned(), limits, clock.clone());
-    Shelf {
+    LogFolder {
         folder,
         logs,
         clock,
     }
 }
 
-impl Shelf {
+impl LogFolder {
     fn say(&self, run: i32, text: &str) {
         let writer = self.logs.begin("team", "web-0", "u", run).unwrap();
         writer.drain(text.as_bytes());
@@ -43,12 +43,12 @@ async fn collect(stream: LogStream) -> String {
 
 #[tokio::test]
 async fn lines_come_back_as_they_were_asked_for() {
-    let shelf = shelf(Limits::default());
-    assert_eq!(shelf.read(LogQuery::default()).await, None);
-    shelf.say(0, "one\ntwo\n\nlast without an end");
+    let folder = folder(Limits::default());
+    assert_eq!(folder.read(LogQuery::default()).await, None);
+    folder.say(0, "one\ntwo\n\nlast without an end");
     let check = async |query: LogQuery, expected: &str| {
         assert_eq!(
-            shelf.read(query.clone()).await.as_deref(),
+            folder.read(query.clone()).await.as_deref(),
             Some(expected),
             "{query:?}"
         );
@@ -86,32 +86,32 @@ async fn lines_come_back_as_they_were_asked_for() {
         since_seconds: Some(seconds),
         ..LogQuery::default()
     };
-    shelf.clock.advance(Duration::from_mins(1));
+    folder.clock.advance(Duration::from_mins(1));
     check(since(60), whole).await;
     check(since(59), "").await;
 }
 
 #[tokio::test]
 async fn the_run_before_is_kept_and_no_other() {
-    let shelf = shelf(Limits::default());
+    let folder = folder(Limits::default());
     let previous = LogQuery {
         previous: true,
         ..LogQuery::default()
     };
-    shelf.say(0, "zero\n");
-    assert_eq!(shelf.read(previous.clone()).await, None);
-    shelf.say(1, "one\n");
+    folder.say(0, "zero\n");
+    assert_eq!(folder.read(previous.clone()).await, None);
+    folder.say(1, "one\n");
     assert_eq!(
-        shelf.read(previous.clone()).await.as_deref(),
+        folder.read(previous.clone()).await.as_deref(),
         Some("zero\n")
     );
-    shelf.say(2, "two\n");
-    assert_eq!(shelf.read(previous).await.as_deref(), Some("one\n"));
-    let kept = std::fs::read_dir(shelf.folder.path().join("team_web-0_u")).unwrap();
+    folder.say(2, "two\n");
+    assert_eq!(folder.read(previous).await.as_deref(), Some("one\n"));
+    let kept = std::fs::read_dir(folder.folder.path().join("team_web-0_u")).unwrap();
     assert_eq!(kept.count(), 2);
-    shelf.logs.remove("team", "web-0", "u");
-    assert_eq!(shelf.read(LogQuery::default()).await, None);
-    assert_eq!(std::fs::read_dir(shelf.folder.path()).unwrap().count(), 0);
+    folder.logs.remove("team", "web-0", "u");
+    assert_eq!(folder.read(LogQuery::default()).await, None);
+    assert_eq!(std::fs::read_dir(folder.folder.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]
@@ -120,11 +120,11 @@ async fn old_files_go_when_there_are_too_many() {
         file_bytes: 100,
         files: 2,
     };
-    let shelf = shelf(limits);
+    let folder = folder(limits);
     let lines: Vec<String> = (0..20).map(|n| format!("line {n:02}\n")).collect();
     let text = lines.concat();
-    shelf.say(0, &text);
-    let read = shelf.read(LogQuery::default()).await.unwrap();
+    folder.say(0, &text);
+    let read = folder.read(LogQuery::default()).await.unwrap();
     // A kept line has 39 bytes, so a file has two.
     assert_eq!(read, "line 16\nline 17\nline 18\nline 19\n");
 }
@@ -135,13 +135,13 @@ async fn a_follower_sees_everything_over_all_files_and_ends_with_the_run() {
         file_bytes: 100,
         files: 1000,
     };
-    let shelf = shelf(limits);
-    let writer = shelf.logs.begin("team", "web-0", "u", 0).unwrap();
+    let folder = folder(limits);
+    let writer = folder.logs.begin("team", "web-0", "u", 0).unwrap();
     let follow = LogQuery {
         follow: true,
         ..LogQuery::default()
     };
-    let stream = shelf.logs.open("team", "web-0", follow).unwrap();
+    let stream = folder.logs.open("team", "web-0", follow).unwrap();
     let reader = tokio::spawn(collect(stream));
     let lines: Vec<String> = (0..300).map(|n| format!("line {n}\n")).collect();
     let text = lines.concat();
@@ -161,9 +161,9 @@ async fn a_follower_sees_everything_over_all_files_and_ends_with_the_run() {
 
 #[tokio::test]
 async fn a_line_without_end_is_kept_in_pieces() {
-    let shelf = shelf(Limits::default());
-    shelf.say(0, &"x".repeat(40_000));
-    let read = shelf.read(LogQuery::default()).await.unwrap();
+    let folder = folder(Limits::default());
+    folder.say(0, &"x".repeat(40_000));
+    let read = folder.read(LogQuery::default()).await.unwrap();
     let lengths: Vec<usize> = read.lines().map(str::len).collect();
     assert_eq!(lengths, [16_384, 16_384, 40_000 - 2 * 16_384]);
 }

@@ -31,13 +31,13 @@ fn delete_by(mut pod: Pod, seconds: i64) -> Pod {
 }
 
 /// A machine, its Pod, and a clock in seconds.
-struct Story {
+struct PodRun {
     pod: Pod,
     machine: Machine,
     next_process: u32,
 }
 
-impl Story {
+impl PodRun {
     fn new(container: Value) -> Self {
         let pod = pod(container);
         let machine = Machine::new(&pod, at(0));
@@ -110,67 +110,67 @@ impl Story {
 
 #[test]
 fn without_probes_what_runs_is_ready() {
-    let mut story = Story::new(json!({}));
-    assert_eq!(story.look(0), [Action::Start { restarts: 0 }]);
+    let mut run = PodRun::new(json!({}));
+    assert_eq!(run.look(0), [Action::Start { restarts: 0 }]);
     assert_eq!(
-        story.shown(),
+        run.shown(),
         "Pending ready=False restarts=0 ContainerCreating"
     );
-    assert_eq!(story.step(1, Input::Started { process: 7 }), []);
-    assert_eq!(story.shown(), "Running ready=True restarts=0 running");
-    assert_eq!(story.machine.look_again_at(), None);
+    assert_eq!(run.step(1, Input::Started { process: 7 }), []);
+    assert_eq!(run.shown(), "Running ready=True restarts=0 running");
+    assert_eq!(run.machine.look_again_at(), None);
     // What others wrote into the status stays.
-    let status = story.pod.status.as_ref().unwrap();
+    let status = run.pod.status.as_ref().unwrap();
     assert_eq!(status.qos_class.as_deref(), Some("BestEffort"));
 }
 
 #[test]
 fn one_that_cannot_start_says_why_and_tries_again() {
-    let mut story = Story::new(json!({}));
-    story.look(0);
+    let mut run = PodRun::new(json!({}));
+    run.look(0);
     let problem = Unready {
         reason: "CreateContainerConfigError",
         message: "secret \"x\" not found".into(),
     };
-    assert_eq!(story.step(0, Input::NotStarted(problem)), []);
+    assert_eq!(run.step(0, Input::NotStarted(problem)), []);
     assert_eq!(
-        story.shown(),
+        run.shown(),
         "Pending ready=False restarts=0 CreateContainerConfigError"
     );
-    assert_eq!(story.machine.look_again_at(), Some(at(2)));
-    assert_eq!(story.look(1), []);
-    story.start(2);
-    assert_eq!(story.shown(), "Running ready=True restarts=0 running");
+    assert_eq!(run.machine.look_again_at(), Some(at(2)));
+    assert_eq!(run.look(1), []);
+    run.start(2);
+    assert_eq!(run.shown(), "Running ready=True restarts=0 running");
 }
 
 #[test]
 fn one_that_ends_comes_back_at_once_and_then_ever_later() {
-    let mut story = Story::new(json!({}));
-    story.start(0);
+    let mut run = PodRun::new(json!({}));
+    run.start(0);
     let mut now = 0;
     for (restarts, pause) in [(1, 0), (2, 10), (3, 20), (4, 40)] {
         now += 1;
-        let actions = story.exit(now, Exit::Code(1));
+        let actions = run.exit(now, Exit::Code(1));
         if pause > 0 {
             assert_eq!(actions, []);
             let shown = format!(
                 "Running ready=False restarts={} CrashLoopBackOff",
                 restarts - 1
             );
-            assert_eq!(story.shown(), shown);
-            assert_eq!(story.look(now + pause - 1), []);
+            assert_eq!(run.shown(), shown);
+            assert_eq!(run.look(now + pause - 1), []);
             now += pause;
-            story.start(now);
+            run.start(now);
         } else {
             assert_eq!(actions, [Action::Start { restarts: 1 }]);
-            story.next_process += 1;
-            let process = story.next_process;
-            story.step(now, Input::Started { process });
+            run.next_process += 1;
+            let process = run.next_process;
+            run.step(now, Input::Started { process });
         }
         let shown = format!("Running ready=True restarts={restarts} running");
-        assert_eq!(story.shown(), shown);
+        assert_eq!(run.shown(), shown);
     }
-    let status = story.pod.status.as_ref().unwrap();
+    let status = run.pod.status.as_ref().unwrap();
     let last = status.container_statuses.as_ref().unwrap()[0]
         .last_state
         .clone();
@@ -183,11 +183,11 @@ fn readiness_follows_its_probe_by_the_thresholds() {
     use Verdict::{Failure, Success};
     let probe = json!({"httpGet": {"port": 1}, "initialDelaySeconds": 3, "periodSeconds": 5,
         "successThreshold": 2, "failureThreshold": 2});
-    let mut story = Story::new(json!({"readinessProbe": probe}));
-    assert_eq!(story.start(0), []);
-    assert_eq!(story.machine.look_again_at(), Some(at(3)));
-    assert_eq!(story.look(3), [Action::Probe(Kind::Readiness)]);
-    assert_eq!(story.look(20), [], "one at a time");
+    let mut run = PodRun::new(json!({"readinessProbe": probe}));
+    assert_eq!(run.start(0), []);
+    assert_eq!(run.machine.look_again_at(), Some(at(3)));
+    assert_eq!(run.look(3), [Action::Probe(Kind::Readiness)]);
+    assert_eq!(run.look(20), [], "one at a time");
     let answers = [
         (Success, false),
         (Success, true),
@@ -200,43 +200,43 @@ fn readiness_follows_its_probe_by_the_thresholds() {
     ];
     let mut now = 20;
     for (nth, (verdict, ready)) in answers.into_iter().enumerate() {
-        assert_eq!(story.probed(now, Kind::Readiness, verdict), []);
-        assert_eq!(story.machine.is_ready(), ready, "answer {nth}");
-        assert_eq!(story.look(now + 4), []);
+        assert_eq!(run.probed(now, Kind::Readiness, verdict), []);
+        assert_eq!(run.machine.is_ready(), ready, "answer {nth}");
+        assert_eq!(run.look(now + 4), []);
         now += 5;
-        assert_eq!(story.look(now), [Action::Probe(Kind::Readiness)]);
+        assert_eq!(run.look(now), [Action::Probe(Kind::Readiness)]);
     }
 }
 
 #[test]
 fn a_process_that_starts_is_asked_often_but_not_for_ever() {
-    let mut story = Story::new(json!({"readinessProbe": {"tcpSocket": {"port": 1}}}));
-    assert_eq!(story.start(0), [Action::Probe(Kind::Readiness)]);
+    let mut run = PodRun::new(json!({"readinessProbe": {"tcpSocket": {"port": 1}}}));
+    assert_eq!(run.start(0), [Action::Probe(Kind::Readiness)]);
     for now in 1..30 {
-        story.probed(now, Kind::Readiness, Verdict::Failure);
-        assert_eq!(story.look(now + 1), [Action::Probe(Kind::Readiness)]);
+        run.probed(now, Kind::Readiness, Verdict::Failure);
+        assert_eq!(run.look(now + 1), [Action::Probe(Kind::Readiness)]);
     }
-    story.probed(30, Kind::Readiness, Verdict::Failure);
-    assert_eq!(story.look(39), []);
-    assert_eq!(story.look(40), [Action::Probe(Kind::Readiness)]);
+    run.probed(30, Kind::Readiness, Verdict::Failure);
+    assert_eq!(run.look(39), []);
+    assert_eq!(run.look(40), [Action::Probe(Kind::Readiness)]);
     // Once it was ready there is no hurry any more.
-    let mut story = Story::new(json!({"readinessProbe": {"tcpSocket": {"port": 1}}}));
-    story.start(0);
-    story.probed(1, Kind::Readiness, Verdict::Success);
-    story.look(11);
-    story.probed(11, Kind::Readiness, Verdict::Failure);
-    assert_eq!(story.look(20), []);
+    let mut run = PodRun::new(json!({"readinessProbe": {"tcpSocket": {"port": 1}}}));
+    run.start(0);
+    run.probed(1, Kind::Readiness, Verdict::Success);
+    run.look(11);
+    run.probed(11, Kind::Readiness, Verdict::Failure);
+    assert_eq!(run.look(20), []);
 }
 
 #[test]
 fn nothing_else_is_asked_before_the_startup_probe_succeeded() {
     let probe = json!({"tcpSocket": {"port": 1}, "periodSeconds": 1});
     let container = json!({"startupProbe": probe, "livenessProbe": probe, "readinessProbe": probe});
-    let mut story = Story::new(container);
-    assert_eq!(story.start(0), [Action::Probe(Kind::Startup)]);
-    story.probed(1, Kind::Startup, Verdict::Failure);
-    assert_eq!(story.look(2), [Action::Probe(Kind::Startup)]);
-    let then = story.probed(2, Kind::Startup, Verdict::Success);
+    let mut run = PodRun::new(container);
+    assert_eq!(run.start(0), [Action::Probe(Kind::Startup)]);
+    run.probed(1, Kind::Startup, Verdict::Failure);
+    assert_eq!(run.look(2), [Action::Probe(Kind::Startup)]);
+    let then = run.probed(2, Kind::Startup, Verdict::Success);
     assert_eq!(
         then,
         [
@@ -244,9 +244,9 @@ fn nothing_else_is_asked_before_the_startup_probe_succeeded() {
             Action::Probe(Kind::Readiness)
         ]
     );
-    assert_eq!(story.shown(), "Running ready=False restarts=0 running");
-    story.probed(3, Kind::Readiness, Verdict::Success);
-    assert_eq!(story.shown(), "Running ready=True restarts=0 running");
+    assert_eq!(run.shown(), "Running ready=False restarts=0 running");
+    run.probed(3, Kind::Readiness, Verdict::Success);
+    assert_eq!(run.shown(), "Running ready=True restarts=0 running");
 }
 
 #[test]
@@ -257,17 +257,17 @@ fn a_failed_liveness_probe_restarts_with_grace() {
         if let Some(own) = own {
             probe["terminationGracePeriodSeconds"] = json!(own);
         }
-        let mut story = Story::new(json!({"livenessProbe": probe}));
-        assert_eq!(story.start(0), [Action::Probe(Kind::Liveness)]);
+        let mut run = PodRun::new(json!({"livenessProbe": probe}));
+        assert_eq!(run.start(0), [Action::Probe(Kind::Liveness)]);
         assert_eq!(
-            story.probed(1, Kind::Liveness, Verdict::Failure),
+            run.probed(1, Kind::Liveness, Verdict::Failure),
             [Action::Terminate]
         );
-        assert_eq!(story.shown(), "Running ready=False restarts=0 running");
-        assert_eq!(story.look(grace), []);
-        assert_eq!(story.look(1 + grace), [Action::Kill]);
-        assert_eq!(story.look(100), [], "killed once");
-        let back = story.exit(101, Exit::Signal(9));
+        assert_eq!(run.shown(), "Running ready=False restarts=0 running");
+        assert_eq!(run.look(grace), []);
+        assert_eq!(run.look(1 + grace), [Action::Kill]);
+        assert_eq!(run.look(100), [], "killed once");
+        let back = run.exit(101, Exit::Signal(9));
         assert_eq!(back, [Action::Start { restarts: 1 }]);
     };
     check(None, 45);
@@ -276,34 +276,34 @@ fn a_failed_liveness_probe_restarts_with_grace() {
 
 #[test]
 fn a_deleted_pod_has_until_its_deadline() {
-    let mut story = Story::new(json!({}));
-    story.start(0);
-    story.pod = delete_by(story.pod, 45);
-    assert_eq!(story.look(1), [Action::Terminate]);
-    assert_eq!(story.shown(), "Running ready=False restarts=0 running");
-    assert_eq!(story.machine.look_again_at(), Some(at(46)));
+    let mut run = PodRun::new(json!({}));
+    run.start(0);
+    run.pod = delete_by(run.pod, 45);
+    assert_eq!(run.look(1), [Action::Terminate]);
+    assert_eq!(run.shown(), "Running ready=False restarts=0 running");
+    assert_eq!(run.machine.look_again_at(), Some(at(46)));
     // A second delete shortens it; a longer one would not lengthen it.
-    story.pod = delete_by(story.pod, 10);
-    assert_eq!(story.look(10), []);
-    story.pod = delete_by(story.pod, 60);
-    assert_eq!(story.look(11), [Action::Kill]);
-    assert_eq!(story.exit(11, Exit::Signal(9)), [Action::Remove]);
-    assert_eq!(story.look(12), []);
-    story.machine.not_removed();
-    assert_eq!(story.look(13), [Action::Remove]);
+    run.pod = delete_by(run.pod, 10);
+    assert_eq!(run.look(10), []);
+    run.pod = delete_by(run.pod, 60);
+    assert_eq!(run.look(11), [Action::Kill]);
+    assert_eq!(run.exit(11, Exit::Signal(9)), [Action::Remove]);
+    assert_eq!(run.look(12), []);
+    run.machine.not_removed();
+    assert_eq!(run.look(13), [Action::Remove]);
 }
 
 #[test]
 fn a_pod_that_is_deleted_while_it_starts_or_waits() {
-    let mut story = Story::new(json!({}));
-    story.look(0);
-    story.pod = delete_by(story.pod, 30);
-    assert_eq!(story.look(1), [], "its process is on its way");
+    let mut run = PodRun::new(json!({}));
+    run.look(0);
+    run.pod = delete_by(run.pod, 30);
+    assert_eq!(run.look(1), [], "its process is on its way");
     assert_eq!(
-        story.step(2, Input::Started { process: 1 }),
+        run.step(2, Input::Started { process: 1 }),
         [Action::Terminate]
     );
-    let gone = story.step(
+    let gone = run.step(
         3,
         Input::Exited {
             process: 1,
@@ -312,23 +312,23 @@ fn a_pod_that_is_deleted_while_it_starts_or_waits() {
     );
     assert_eq!(gone, [Action::Remove]);
 
-    let mut story = Story::new(json!({}));
-    story.pod = delete_by(story.pod, 30);
-    assert_eq!(story.look(0), [Action::Remove]);
+    let mut run = PodRun::new(json!({}));
+    run.pod = delete_by(run.pod, 30);
+    assert_eq!(run.look(0), [Action::Remove]);
 }
 
 #[test]
 fn one_that_ran_under_another_runtime_is_started_anew() {
-    let mut before = Story::new(json!({}));
+    let mut before = PodRun::new(json!({}));
     before.start(0);
-    let mut story = Story {
+    let mut run = PodRun {
         machine: Machine::new(&before.pod, at(100)),
         ..before
     };
-    assert_eq!(story.look(100), [Action::Start { restarts: 1 }]);
-    story.step(100, Input::Started { process: 9 });
-    assert_eq!(story.shown(), "Running ready=True restarts=1 running");
-    let status = story.pod.status.unwrap();
+    assert_eq!(run.look(100), [Action::Start { restarts: 1 }]);
+    run.step(100, Input::Started { process: 9 });
+    assert_eq!(run.shown(), "Running ready=True restarts=1 running");
+    let status = run.pod.status.unwrap();
     let last = status.container_statuses.unwrap()[0]
         .last_state
         .clone()
@@ -341,14 +341,14 @@ fn one_that_ran_under_another_runtime_is_started_anew() {
 
 #[test]
 fn answers_about_another_process_mean_nothing() {
-    let mut story = Story::new(json!({}));
-    story.start(0);
+    let mut run = PodRun::new(json!({}));
+    run.start(0);
     let stale = Input::Exited {
         process: 99,
         exit: Exit::Code(0),
     };
-    assert_eq!(story.step(1, stale), []);
-    assert_eq!(story.shown(), "Running ready=True restarts=0 running");
+    assert_eq!(run.step(1, stale), []);
+    assert_eq!(run.shown(), "Running ready=True restarts=0 running");
 }
 
 /// What can happen to a Pod, in any order.
@@ -360,58 +360,58 @@ proptest! {
     #[test]
     fn there_are_never_two_processes_and_the_end_is_reached(inputs in inputs()) {
         let probe = json!({"tcpSocket": {"port": 1}, "periodSeconds": 2, "failureThreshold": 2});
-        let mut story = Story::new(json!({"livenessProbe": probe, "readinessProbe": probe}));
+        let mut run = PodRun::new(json!({"livenessProbe": probe, "readinessProbe": probe}));
         let (mut alive, mut starting, mut killed, mut now) = (false, false, false, 0);
         for (pause, what) in inputs {
             now += pause;
-            let process = story.next_process;
+            let process = run.next_process;
             let actions = match what {
                 0 if starting => {
                     starting = false;
                     alive = true;
-                    story.next_process += 1;
-                    let process = story.next_process;
-                    story.step(now, Input::Started { process })
+                    run.next_process += 1;
+                    let process = run.next_process;
+                    run.step(now, Input::Started { process })
                 }
                 1 if starting => {
                     starting = false;
                     let problem = Unready { reason: "ErrImagePull", message: String::new() };
-                    story.step(now, Input::NotStarted(problem))
+                    run.step(now, Input::NotStarted(problem))
                 }
                 2 if alive => {
                     alive = false;
-                    story.step(now, Input::Exited { process, exit: Exit::Code(3) })
+                    run.step(now, Input::Exited { process, exit: Exit::Code(3) })
                 }
-                3 => story.probed(now, Kind::Liveness, Verdict::Failure),
-                4 => story.probed(now, Kind::Readiness, Verdict::Success),
-                5 => story.step(now, Input::Exited { process: process + 100, exit: Exit::Code(0) }),
-                _ => story.look(now),
+                3 => run.probed(now, Kind::Liveness, Verdict::Failure),
+                4 => run.probed(now, Kind::Readiness, Verdict::Success),
+                5 => run.step(now, Input::Exited { process: process + 100, exit: Exit::Code(0) }),
+                _ => run.look(now),
             };
             if actions.iter().any(|action| matches!(action, Action::Start { .. })) {
                 prop_assert!(!alive && !starting, "a second start");
                 (starting, killed) = (true, false);
             }
             killed |= actions.contains(&Action::Kill);
-            prop_assert_eq!(story.machine.has_process(), alive || starting);
+            prop_assert_eq!(run.machine.has_process(), alive || starting);
         }
         // Deleted, it ends: whoever is asked to end does, or is killed.
-        story.pod = delete_by(story.pod, now + 30);
+        run.pod = delete_by(run.pod, now + 30);
         let mut removed = false;
         for _ in 0..6 {
             now += 31;
             let actions = if starting {
                 (starting, alive) = (false, true);
-                story.next_process += 1;
-                let process = story.next_process;
-                story.step(now, Input::Started { process })
+                run.next_process += 1;
+                let process = run.next_process;
+                run.step(now, Input::Started { process })
             } else {
-                story.look(now)
+                run.look(now)
             };
             removed |= actions.contains(&Action::Remove);
             if alive && (killed || actions.contains(&Action::Kill)) {
                 alive = false;
-                let process = story.next_process;
-                let actions = story.step(now, Input::Exited { process, exit: Exit::Signal(9) });
+                let process = run.next_process;
+                let actions = run.step(now, Input::Exited { process, exit: Exit::Signal(9) });
                 removed |= actions.contains(&Action::Remove);
             }
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use polity_reconcile::{WriteError, Writer};
 use polity_runtime::Shutdown;
-use polity_runtime::write::{WriteError, Writer};
 use tracing::{debug, warn};
 
 use super::{RETRY, Running, Shared, WRITE_PATIENCE};
@@ -88,6 +88,7 @@ impl Services<'_> {
         &mut self,
         wanted: BTreeMap<(String, String), EndpointSlice>,
     ) -> Result<(), WriteError> {
+        let writer = Writer::<EndpointSlice>::new(&self.shared.client, MANAGER);
         let found = self.shared.objects.slices.state();
         self.refused
             .retain(|key, slice| wanted.get(key) == Some(&*slice));
@@ -95,7 +96,7 @@ impl Services<'_> {
             .iter()
             .filter(|slice| !wanted.contains_key(&key(slice)))
         {
-            self.writer(slice).delete(slice).await?;
+            writer.delete(&slice.metadata).await?;
         }
         for (key, slice) in wanted {
             let is_known = found
@@ -104,9 +105,9 @@ impl Services<'_> {
             if is_known || self.refused.contains_key(&key) {
                 continue;
             }
-            match self.writer(&slice).apply(&slice).await {
+            match writer.apply(&slice).await {
                 Ok(_) => {}
-                Err(WriteError::Api { error, .. }) if is_refusal(&error) => {
+                Err(WriteError::Refused { .. }) => {
                     debug!(name = key.1, "the API server takes no loopback endpoints");
                     self.refused.insert(key, slice);
                 }
@@ -117,18 +118,8 @@ impl Services<'_> {
         }
         Ok(())
     }
-
-    fn writer(&self, slice: &EndpointSlice) -> Writer<EndpointSlice> {
-        let namespace = slice.namespace().unwrap_or_default();
-        let api = Api::namespaced(self.shared.client.clone(), &namespace);
-        Writer::new(api, (), MANAGER)
-    }
 }
 
 fn key(slice: &EndpointSlice) -> (String, String) {
     (slice.namespace().unwrap_or_default(), slice.name_any())
-}
-
-fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 422))
 }

@@ -7,7 +7,7 @@ use super::*;
 
 /// A cluster of one set: carries out what is planned, and plays a kubelet that is as quick as it is asked to be.
 #[derive(Clone)]
-struct World {
+struct SetFixture {
     set: StatefulSet,
     pods: BTreeMap<String, Pod>,
     revisions: BTreeMap<String, ControllerRevision>,
@@ -17,7 +17,7 @@ struct World {
     log: Vec<String>,
 }
 
-impl World {
+impl SetFixture {
     fn new(spec: Value) -> Self {
         let mut whole = json!({
             "replicas": 3, "serviceName": "peers", "selector": {"matchLabels": {"app": "web"}},
@@ -172,18 +172,18 @@ fn merge(into: &mut Value, other: Value) {
 
 #[test]
 fn a_new_pod_has_the_identity_of_its_ordinal() {
-    let mut world = World::new(
+    let mut fixture = SetFixture::new(
         json!({"replicas": 1, "ordinals": {"start": 5}, "volumeClaimTemplates": [
             {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}},
         ]}),
     );
-    world.settle();
-    let pod = &world.pods["web-5"];
+    fixture.settle();
+    let pod = &fixture.pods["web-5"];
     let labels = pod.metadata.labels.as_ref().unwrap();
     assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "web-5");
     assert_eq!(labels["apps.kubernetes.io/pod-index"], "5");
     let revision = &labels["controller-revision-hash"];
-    assert!(revision.starts_with("web-") && world.revisions.contains_key(revision));
+    assert!(revision.starts_with("web-") && fixture.revisions.contains_key(revision));
     let spec = pod.spec.as_ref().unwrap();
     assert_eq!(spec.hostname.as_deref(), Some("web-5"));
     assert_eq!(spec.subdomain.as_deref(), Some("peers"));
@@ -195,7 +195,7 @@ fn a_new_pod_has_the_identity_of_its_ordinal() {
         (volume.name.as_str(), claim.claim_name.as_str()),
         ("data", "data-web-5")
     );
-    assert!(world.claims.contains_key("data-web-5"));
+    assert!(fixture.claims.contains_key("data-web-5"));
     let owner = &pod.metadata.owner_references.as_ref().unwrap()[0];
     assert_eq!(
         (owner.uid.as_str(), owner.controller),
@@ -206,14 +206,14 @@ fn a_new_pod_has_the_identity_of_its_ordinal() {
 #[test]
 fn pods_come_and_go_in_order_or_all_at_once() {
     let check = |policy: &str, first_look: &str, whole: &str| {
-        let mut world = World::new(json!({"podManagementPolicy": policy}));
-        world.look(usize::MAX);
-        assert_eq!(world.take_log(), first_look, "{policy}");
-        world.settle();
-        world.edit(json!({"replicas": 1}));
-        world.settle();
-        assert_eq!(world.take_log(), whole, "{policy}");
-        assert_eq!(world.images(), "web-0=one");
+        let mut fixture = SetFixture::new(json!({"podManagementPolicy": policy}));
+        fixture.look(usize::MAX);
+        assert_eq!(fixture.take_log(), first_look, "{policy}");
+        fixture.settle();
+        fixture.edit(json!({"replicas": 1}));
+        fixture.settle();
+        assert_eq!(fixture.take_log(), whole, "{policy}");
+        assert_eq!(fixture.images(), "web-0=one");
     };
     check("OrderedReady", "+web-0", "+web-1 +web-2 -web-2 -web-1");
     check("Parallel", "+web-0 +web-1 +web-2", "-web-2 -web-1");
@@ -226,26 +226,26 @@ fn one_that_is_not_ready_holds_back_only_an_ordered_set() {
         ("Parallel", "web-0=broken web-1=broken web-2=broken"),
     ] {
         let spec = json!({"podManagementPolicy": policy, "template": template("broken")});
-        let mut world = World::new(spec);
-        world.settle();
-        assert_eq!(world.images(), expected);
-        assert_eq!(world.status().ready_replicas, Some(0));
+        let mut fixture = SetFixture::new(spec);
+        fixture.settle();
+        assert_eq!(fixture.images(), expected);
+        assert_eq!(fixture.status().ready_replicas, Some(0));
     }
 }
 
 #[test]
 fn an_update_goes_from_the_highest_ordinal_down() {
     for policy in ["OrderedReady", "Parallel"] {
-        let mut world = World::new(json!({"podManagementPolicy": policy}));
-        world.settle().take_log();
-        world.edit(json!({"template": template("two")}));
-        world.settle();
+        let mut fixture = SetFixture::new(json!({"podManagementPolicy": policy}));
+        fixture.settle().take_log();
+        fixture.edit(json!({"template": template("two")}));
+        fixture.settle();
         assert_eq!(
-            world.take_log(),
+            fixture.take_log(),
             "-web-2 +web-2 -web-1 +web-1 -web-0 +web-0"
         );
-        assert_eq!(world.images(), "web-0=two web-1=two web-2=two");
-        let status = world.status();
+        assert_eq!(fixture.images(), "web-0=two web-1=two web-2=two");
+        let status = fixture.status();
         assert_eq!(status.current_revision, status.update_revision);
         assert_eq!(
             (status.updated_replicas, status.observed_generation),
@@ -257,39 +257,39 @@ fn an_update_goes_from_the_highest_ordinal_down() {
 #[test]
 fn a_partition_keeps_the_lower_ordinals_as_they_were() {
     let strategy = |partition| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});
-    let mut world = World::new(strategy(2));
-    world.settle();
-    world.edit(json!({"template": template("two")}));
-    world.settle();
-    assert_eq!(world.images(), "web-0=one web-1=one web-2=two");
+    let mut fixture = SetFixture::new(strategy(2));
+    fixture.settle();
+    fixture.edit(json!({"template": template("two")}));
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=one web-1=one web-2=two");
     // Also one that is made anew.
-    world.pods.remove("web-1");
-    world.settle();
-    assert_eq!(world.images(), "web-0=one web-1=one web-2=two");
+    fixture.pods.remove("web-1");
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=one web-1=one web-2=two");
     assert_ne!(
-        world.status().current_revision,
-        world.status().update_revision
+        fixture.status().current_revision,
+        fixture.status().update_revision
     );
-    world.edit(strategy(0));
-    world.settle();
-    assert_eq!(world.images(), "web-0=two web-1=two web-2=two");
+    fixture.edit(strategy(0));
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=two web-1=two web-2=two");
 }
 
 #[test]
 fn a_broken_update_stops_at_the_top_and_is_taken_back() {
-    let mut world = World::new(json!({"podManagementPolicy": "Parallel"}));
-    world.settle();
-    world.edit(json!({"template": template("broken")}));
-    world.settle();
-    assert_eq!(world.images(), "web-0=one web-1=one web-2=broken");
+    let mut fixture = SetFixture::new(json!({"podManagementPolicy": "Parallel"}));
+    fixture.settle();
+    fixture.edit(json!({"template": template("broken")}));
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=one web-1=one web-2=broken");
     // One that dies meanwhile comes back as it was.
-    world.pods.remove("web-0");
-    world.settle();
-    assert_eq!(world.images(), "web-0=one web-1=one web-2=broken");
-    world.edit(json!({"template": template("one")}));
-    world.settle();
-    assert_eq!(world.images(), "web-0=one web-1=one web-2=one");
-    let numbers: Vec<_> = world
+    fixture.pods.remove("web-0");
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=one web-1=one web-2=broken");
+    fixture.edit(json!({"template": template("one")}));
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=one web-1=one web-2=one");
+    let numbers: Vec<_> = fixture
         .revisions
         .values()
         .map(|known| known.revision)
@@ -302,10 +302,10 @@ fn a_broken_update_stops_at_the_top_and_is_taken_back() {
 
 #[test]
 fn an_update_mends_what_is_broken_further_down() {
-    let mut world = World::new(json!({"podManagementPolicy": "Parallel"}));
-    world.settle();
+    let mut fixture = SetFixture::new(json!({"podManagementPolicy": "Parallel"}));
+    fixture.settle();
     // The lowest fails by itself, and only the new image would help.
-    let status = world
+    let status = fixture
         .pods
         .get_mut("web-0")
         .unwrap()
@@ -313,23 +313,23 @@ fn an_update_mends_what_is_broken_further_down() {
         .as_mut()
         .unwrap();
     status.conditions = None;
-    world.edit(json!({"template": template("two")}));
-    world.look(usize::MAX);
-    assert_eq!(world.log.last().map(String::as_str), Some("-web-2"));
-    world.settle();
-    assert_eq!(world.images(), "web-0=two web-1=two web-2=two");
+    fixture.edit(json!({"template": template("two")}));
+    fixture.look(usize::MAX);
+    assert_eq!(fixture.log.last().map(String::as_str), Some("-web-2"));
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=two web-1=two web-2=two");
 }
 
 #[test]
 fn on_delete_replaces_only_what_somebody_deletes() {
-    let mut world = World::new(json!({"updateStrategy": {"type": "OnDelete"}}));
-    world.settle();
-    world.edit(json!({"template": template("two")}));
-    world.settle();
-    assert_eq!(world.images(), "web-0=one web-1=one web-2=one");
-    world.pods.remove("web-1");
-    world.settle();
-    assert_eq!(world.images(), "web-0=one web-1=two web-2=one");
+    let mut fixture = SetFixture::new(json!({"updateStrategy": {"type": "OnDelete"}}));
+    fixture.settle();
+    fixture.edit(json!({"template": template("two")}));
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=one web-1=one web-2=one");
+    fixture.pods.remove("web-1");
+    fixture.settle();
+    assert_eq!(fixture.images(), "web-0=one web-1=two web-2=one");
 }
 
 #[test]
@@ -340,33 +340,33 @@ fn max_unavailable_is_how_many_go_at_once() {
         (json!("10%"), "-web-2"),
         (json!(0), "-web-2"),
     ] {
-        let mut world = World::new(json!({
+        let mut fixture = SetFixture::new(json!({
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": most}},
         }));
-        world.settle().take_log();
-        world.edit(json!({"template": template("two")}));
-        world.look(usize::MAX);
-        assert_eq!(world.take_log(), expected, "{most}");
-        assert!(world.settle().images().starts_with("web-0=two"));
+        fixture.settle().take_log();
+        fixture.edit(json!({"template": template("two")}));
+        fixture.look(usize::MAX);
+        assert_eq!(fixture.take_log(), expected, "{most}");
+        assert!(fixture.settle().images().starts_with("web-0=two"));
     }
 }
 
 #[test]
 fn old_revisions_are_kept_up_to_the_limit() {
-    let mut world = World::new(json!({"revisionHistoryLimit": 2}));
+    let mut fixture = SetFixture::new(json!({"revisionHistoryLimit": 2}));
     for image in ["a", "b", "c", "d", "e"] {
-        world.edit(json!({"template": template(image)}));
-        world.settle();
+        fixture.edit(json!({"template": template(image)}));
+        fixture.settle();
     }
-    assert_eq!(world.revisions.len(), 3);
+    assert_eq!(fixture.revisions.len(), 3);
 }
 
 #[test]
 fn a_pod_counts_once_it_was_ready_long_enough() {
-    let mut world = World::new(json!({"replicas": 1, "minReadySeconds": 30}));
-    world.settle();
-    let plan = world.plan();
+    let mut fixture = SetFixture::new(json!({"replicas": 1, "minReadySeconds": 30}));
+    fixture.settle();
+    let plan = fixture.plan();
     assert_eq!(
         (plan.status.ready_replicas, plan.status.available_replicas),
         (Some(1), Some(0))
@@ -379,14 +379,14 @@ fn a_pod_counts_once_it_was_ready_long_enough() {
 
 #[test]
 fn strangers_and_sets_that_go_are_left_alone() {
-    let mut world = World::new(json!({}));
-    world.settle();
-    world.set.metadata.deletion_timestamp =
+    let mut fixture = SetFixture::new(json!({}));
+    fixture.settle();
+    fixture.set.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
-    world.pods.remove("web-1");
-    assert_eq!(world.plan().steps, []);
+    fixture.pods.remove("web-1");
+    assert_eq!(fixture.plan().steps, []);
 
-    let set = &world.set;
+    let set = &fixture.set;
     for (name, expected) in [
         ("web-0", Some(0)),
         ("web-10", Some(10)),
@@ -432,65 +432,65 @@ proptest! {
     ) {
         let policy = if parallel { "Parallel" } else { "OrderedReady" };
         let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
-        let mut world = World::new(json!({"podManagementPolicy": policy, "updateStrategy": rolling.clone()}));
+        let mut fixture = SetFixture::new(json!({"podManagementPolicy": policy, "updateStrategy": rolling.clone()}));
         for deed in deeds {
             match deed {
-                Deed::Scale(replicas) => world.edit(json!({"replicas": replicas})),
-                Deed::Update(image) => world.edit(json!({"template": template(image)})),
+                Deed::Scale(replicas) => fixture.edit(json!({"replicas": replicas})),
+                Deed::Update(image) => fixture.edit(json!({"template": template(image)})),
                 Deed::Kill(nth) => {
-                    if let Some(name) = world.pods.keys().nth(nth).cloned() {
-                        world.pods.remove(&name);
+                    if let Some(name) = fixture.pods.keys().nth(nth).cloned() {
+                        fixture.pods.remove(&name);
                     }
                 }
-                Deed::Run => world.run(),
-                Deed::Look(most) => { world.look(most); }
+                Deed::Run => fixture.run(),
+                Deed::Look(most) => { fixture.look(most); }
             }
         }
         // An ordered set that broke needs its broken Pods deleted by hand, as everywhere.
-        world.pods.retain(|_, pod| image(pod) != "broken");
-        world.edit(json!({"template": template("last"), "replicas": replicas,
+        fixture.pods.retain(|_, pod| image(pod) != "broken");
+        fixture.edit(json!({"template": template("last"), "replicas": replicas,
             "updateStrategy": {"type": "RollingUpdate"}}));
-        world.set.status = None;
-        world.settle();
+        fixture.set.status = None;
+        fixture.settle();
         let expected: Vec<String> = (0..replicas).map(|n| format!("web-{n}=last")).collect();
-        prop_assert_eq!(world.images(), expected.join(" "));
-        let status = world.status();
+        prop_assert_eq!(fixture.images(), expected.join(" "));
+        let status = fixture.status();
         prop_assert_eq!(&status.current_revision, &status.update_revision);
         prop_assert_eq!((status.replicas, status.ready_replicas), (replicas, Some(replicas)));
-        prop_assert_eq!(world.plan().steps, vec![]);
+        prop_assert_eq!(fixture.plan().steps, vec![]);
     }
 
     #[test]
     fn dying_after_any_write_changes_nothing_in_the_end(cut in 0..20usize, most in 0..3usize, parallel in any::<bool>()) {
         let policy = if parallel { "Parallel" } else { "OrderedReady" };
-        let mut world = World::new(json!({"podManagementPolicy": policy}));
-        world.settle();
-        world.edit(json!({"template": template("two"), "replicas": 4}));
-        let mut undisturbed = world.clone();
+        let mut fixture = SetFixture::new(json!({"podManagementPolicy": policy}));
+        fixture.settle();
+        fixture.edit(json!({"template": template("two"), "replicas": 4}));
+        let mut undisturbed = fixture.clone();
         undisturbed.settle();
         for round in 0..20 {
-            world.look(if round == cut { most } else { usize::MAX });
+            fixture.look(if round == cut { most } else { usize::MAX });
             if round % 2 == 1 {
-                world.run();
+                fixture.run();
             }
         }
-        world.settle();
-        prop_assert_eq!(world.images(), undisturbed.images());
-        prop_assert_eq!(world.status(), undisturbed.status());
+        fixture.settle();
+        prop_assert_eq!(fixture.images(), undisturbed.images());
+        prop_assert_eq!(fixture.status(), undisturbed.status());
     }
 
     #[test]
     fn an_update_never_takes_more_than_one_at_a_time(parallel in any::<bool>(), runs in proptest::collection::vec(any::<bool>(), 60)) {
         let policy = if parallel { "Parallel" } else { "OrderedReady" };
-        let mut world = World::new(json!({"podManagementPolicy": policy}));
-        world.settle();
-        world.edit(json!({"template": template("two")}));
+        let mut fixture = SetFixture::new(json!({"podManagementPolicy": policy}));
+        fixture.settle();
+        fixture.edit(json!({"template": template("two")}));
         for run in runs {
-            world.look(usize::MAX);
-            let n_well = world.pods.values().filter(|pod| pods::is_ready(pod) && !pods::is_terminating(pod)).count();
-            prop_assert!(n_well >= 2, "{}", world.log.join(" "));
+            fixture.look(usize::MAX);
+            let n_well = fixture.pods.values().filter(|pod| pods::is_ready(pod) && !pods::is_terminating(pod)).count();
+            prop_assert!(n_well >= 2, "{}", fixture.log.join(" "));
             if run {
-                world.run();
+                fixture.run();
             }
         }
     }

@@ -9,7 +9,7 @@ use super::managers::Operation;
 use crate::fields::Path;
 use crate::text::quoted;
 
-/// A field that would change and is owned by someone else.
+/// A field that would change and has another owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub manager: String,
@@ -30,7 +30,7 @@ pub struct ConflictCause {
 }
 
 impl Conflict {
-    /// The owner as messages name it: `"mgr" with subresource "status" using v1`.
+    /// The owner as shown in messages: `"mgr" with subresource "status" using v1`.
     fn owner(&self) -> String {
         let mut owner = quoted(&self.manager);
         if !self.subresource.is_empty() {

@@ -1,4 +1,4 @@
-//! The way from `kubectl apply` to `kubectl apply --server-side`: the annotation of the former tells which
+//! The migration from `kubectl apply` to `kubectl apply --server-side`: the annotation of the former shows which
 //! fields the same user already owned.
 
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Annotations of an object may not be larger than this together.
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
-/// The fields the live object still holds as they were last applied by the client.
+/// The fields of the live object that have the value of the last client-side apply.
 pub(super) fn owned(ty: Type<'_>, live: &Value, api_version: &str) -> FieldSet {
     let applied = annotations(live)
         .and_then(|all| all.get(ANNOTATION)?.as_str())
@@ -31,7 +31,7 @@ pub(super) fn owned(ty: Type<'_>, live: &Value, api_version: &str) -> FieldSet {
         .difference(&found.removed)
 }
 
-/// Brings the annotation up to date, if the object has one.
+/// Updates the annotation, if the object has one.
 pub(super) fn refresh(object: &mut Value, body: &Value) {
     let present = annotations(object)
         .and_then(|all| all.get(ANNOTATION)?.as_str())

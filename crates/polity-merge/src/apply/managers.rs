@@ -10,10 +10,10 @@ use crate::fields::FieldSet;
 /// An object keeps at most this many Update entries; older ones are merged.
 const MAX_UPDATES: usize = 10;
 
-/// Who collects the entries that were merged.
+/// The manager of merged old entries.
 const ANCIENT: &str = "ancient-changes";
 
-/// How a manager came to own fields.
+/// The operation by which a manager owns fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Apply,
@@ -30,7 +30,7 @@ impl Operation {
     }
 }
 
-/// What makes two entries the same: an applier is the same in every version.
+/// The identity of an entry. An applier has the same identity in every version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) manager: String,
@@ -63,7 +63,7 @@ impl Id {
     }
 }
 
-/// What a manager owns.
+/// The fields of a manager.
 #[derive(Debug, Clone)]
 pub(super) struct Managed {
     pub(super) set: FieldSet,
@@ -96,7 +96,7 @@ impl Managers {
         Ok(Self { by_id })
     }
 
-    /// The list as it is stored: appliers first, then by time, manager, version and subresource.
+    /// The list as stored: appliers first, then by time, manager, version and subresource.
     pub(super) fn encode(&self) -> Option<Value> {
         if self.by_id.is_empty() {
             return None;

@@ -28,7 +28,7 @@ static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// Who writes, when, and what they may not own.
+/// A write: its manager, its time, and the fields that it must not own.
 pub(super) struct Write<'a> {
     pub(super) id: Id,
     pub(super) api_version: &'a str,
@@ -42,7 +42,7 @@ impl Write<'_> {
     }
 }
 
-/// After a write that is no apply: the writer owns what it changed, and removed fields have no owner.
+/// After a write other than an apply: the writer owns the fields it changed, and removed fields have no owner.
 pub(super) fn update(
     ty: Type<'_>,
     old: &Value,
@@ -69,7 +69,7 @@ pub(super) fn update(
     entry.time = Some(write.time());
 }
 
-/// Merges an applied configuration; with `force`, other managers lose what changes.
+/// Merges an applied configuration. With `force`, other managers lose the fields that change.
 pub(super) fn apply(
     ty: Type<'_>,
     live: &Value,
@@ -103,7 +103,7 @@ pub(super) fn apply(
         // For the owners of a container that lost its last part, the container is still there.
         let nulled = typed::remove(ty, merged.clone(), &abandoned, Emptied::Null);
         let found = typed::compare(ty, live, &nulled);
-        // Merged once more: what is applied as empty must not go with its last part.
+        // Merge again: a field that is applied as empty must not be removed with its last part.
         let kept = typed::remove(ty, merged, &abandoned, Emptied::Gone);
         (typed::merge(ty, &kept, body), found)
     };
@@ -125,7 +125,7 @@ pub(super) fn apply(
     Ok((new, managers))
 }
 
-/// What the manager applied before, does not apply now, and no other manager owns.
+/// The fields that the manager applied before, does not apply now, and no other manager owns.
 fn abandoned(ty: Type<'_>, merged: &Value, managers: &Managers, last: &FieldSet) -> FieldSet {
     let named = |set: &FieldSet| set.with_named_parents(Some(ty));
     let last = named(last);
@@ -134,7 +134,7 @@ fn abandoned(ty: Type<'_>, merged: &Value, managers: &Managers, last: &FieldSet)
     for managed in managers.by_id.values() {
         owned.extend(&managed.set);
     }
-    // First without everything the manager had, then with what other managers own put back.
+    // First removes all fields of the manager, then restores those that other managers own.
     let bare = typed::remove(ty, merged.clone(), &last, Emptied::Null);
     let mut kept = named(&typed::fields_of(ty, &bare));
     kept.extend(&named(&owned));
@@ -144,7 +144,7 @@ fn abandoned(ty: Type<'_>, merged: &Value, managers: &Managers, last: &FieldSet)
         &in_merged.difference(&kept),
         Emptied::Null,
     );
-    // What went along with a removed parent but was never the manager's stays.
+    // Fields below a removed parent that the manager never owned stay.
     let kept = named(&typed::fields_of(ty, &owned_only));
     in_merged.difference(&kept).intersection(&last)
 }
@@ -160,7 +160,7 @@ fn conflicts_with(found: &Comparison, managers: &Managers, except: &Id) -> Vec<C
                 operation: id.operation,
                 api_version: id.api_version.clone(),
                 subresource: id.subresource.clone(),
-                // Entries are told apart without their time, so there is none to report.
+                // The identity of an entry does not include its time, so there is none to report.
                 time: None,
                 path,
             })
@@ -168,7 +168,7 @@ fn conflicts_with(found: &Comparison, managers: &Managers, except: &Id) -> Vec<C
         .collect()
 }
 
-/// Takes what changed or went away from every other manager; those left with nothing vanish.
+/// Removes changed and deleted fields from every other manager. Managers without fields are dropped.
 fn settle(found: &Comparison, managers: &mut Managers, except: Option<&Id>) {
     let mut lost = found.changed();
     lost.extend(&found.removed);

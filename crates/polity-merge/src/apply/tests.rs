@@ -192,7 +192,7 @@ fn an_apply_creates_and_is_recorded() {
 }
 
 #[test]
-fn merging_keeps_what_others_own_and_drops_what_is_no_longer_applied() {
+fn merging_keeps_fields_of_others_and_drops_fields_no_longer_applied() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"replicas": 1, "image": "a", "containers": [{"name": "x", "image": "1"}, {"name": "y"}], "names": ["p", "q"], "data": {"k": "v", "l": "w"}}));
     scenario.apply(
@@ -232,7 +232,7 @@ fn merging_keeps_what_others_own_and_drops_what_is_no_longer_applied() {
 }
 
 #[test]
-fn applied_order_wins_where_it_says_something() {
+fn applied_order_takes_precedence_where_it_is_defined() {
     let mut scenario = scenario();
     scenario.apply("m1", json!({"names": ["a", "b", "c"]}));
     scenario.apply("m2", json!({"names": ["c", "a", "d"]}));
@@ -355,7 +355,7 @@ fn a_body_may_not_bring_managed_fields() {
 }
 
 #[test]
-fn server_fields_and_defaults_belong_to_nobody() {
+fn server_fields_and_defaults_have_no_owner() {
     let mut scenario = scenario();
     let mut body = body(json!({"replicas": 1}));
     body["metadata"]["labels"] = json!({"a": "b"});
@@ -430,7 +430,7 @@ fn conflicts_are_reported_with_their_causes() {
 }
 
 #[test]
-fn updates_take_what_they_change() {
+fn updates_own_the_fields_they_change() {
     let mut scenario = scenario();
     scenario.update(
         "a",
@@ -475,7 +475,7 @@ fn versions_are_different_updaters_and_one_applier() {
 }
 
 #[test]
-fn what_an_endpoint_ignores_is_not_recorded() {
+fn fields_that_an_endpoint_ignores_are_not_recorded() {
     let mut scenario = scenario();
     scenario.update_with("m", |object| {
         object["spec"] = json!({"replicas": 1});
@@ -726,7 +726,7 @@ proptest! {
     }
 
     #[test]
-    fn a_forced_apply_holds_what_it_says(start in any_spec(), mine in any_spec()) {
+    fn a_forced_apply_sets_its_fields(start in any_spec(), mine in any_spec()) {
         let mut scenario = scenario();
         scenario.update("u", start);
         scenario.try_apply("m", mine.clone(), true).unwrap();

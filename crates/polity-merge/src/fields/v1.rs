@@ -13,13 +13,13 @@ pub enum FieldsError {
     /// A set is an object of objects.
     #[error("expected an object at {0:?}")]
     NotAnObject(String),
-    /// A key does not say what kind of step it is, or what follows is malformed.
+    /// A key has no known prefix, or the rest of it is malformed.
     #[error("cannot read path element {0:?}")]
     BadElement(String),
 }
 
 impl FieldSet {
-    /// Reads a FieldsV1 value. Steps of a kind not known here are left out.
+    /// Parses a FieldsV1 value. Path elements of unknown kinds are skipped.
     pub fn parse(fields: &Value) -> Result<Self, FieldsError> {
         match fields {
             Value::Null => Ok(Self::new()),
@@ -28,7 +28,7 @@ impl FieldSet {
         }
     }
 
-    /// Writes the set as a FieldsV1 value. Keys come out sorted: `.`, then `f:`, `i:`, `k:` and `v:`.
+    /// Encodes the set as a FieldsV1 value. Keys are sorted: `.`, then `f:`, `i:`, `k:` and `v:`.
     pub fn to_fields_v1(&self) -> Value {
         Value::Object(
             self.nodes
@@ -57,7 +57,7 @@ fn read(map: &Map<String, Value>) -> Result<(FieldSet, bool), FieldsError> {
         let (below, owned) = read(inner)?;
         set.nodes.insert(Arc::new(element), Node { owned, below });
     }
-    // A node with nothing below it is there for its own sake.
+    // A node without children is owned itself.
     owned |= set.is_empty();
     Ok((set, owned))
 }

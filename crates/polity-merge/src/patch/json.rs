@@ -7,7 +7,8 @@ use serde_json::Value;
 /// A JSON patch with more operations is refused.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// What `copy` operations may add up to; a patch that doubles itself twenty times must not fill the memory.
+/// The maximum total size of `copy` operations. A patch that doubles its content twenty times must not exhaust the
+/// memory.
 const MAX_COPIED_BYTES: usize = 3 << 20;
 
 /// How many list elements the operations of a patch may shift. An insertion at the start of a list
@@ -109,7 +110,7 @@ fn shifted_by(operation: &PatchOperation, document: &Value) -> usize {
     }
 }
 
-/// A member that is not there passes a test for null. The RFC does not say so, but real servers do it, and clients lean
+/// A missing member passes a test for null. The RFC does not define this, but real servers do it, and clients depend
 /// on it to add the first finalizer.
 fn tests_for_absence(operation: &PatchOperation, document: &Value) -> bool {
     let PatchOperation::Test(test) = operation else {
@@ -122,7 +123,6 @@ fn tests_for_absence(operation: &PatchOperation, document: &Value) -> bool {
     test.value.is_null() && members.is_some_and(|members| !members.contains_key(&*member.decoded()))
 }
 
-/// Applies a merge patch.
 pub fn merge_patch(document: &mut Value, patch: &Value) {
     json_patch::merge(document, patch);
 }

@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows which lists are merged, and by which key.
+//! Strategic merge patch: a merge patch with rules about which lists are merged, and by which key.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,7 +33,7 @@ pub enum StrategicError {
     MixedList(String),
 }
 
-/// Applies `patch` to `live` and answers with the merged value.
+/// Applies `patch` to `live` and returns the merged value.
 pub fn strategic(schema: &Schema, live: &Value, patch: &Value) -> Result<Value, StrategicError> {
     match (live, patch) {
         (Value::Object(live), Value::Object(patch)) => merge_map(Some(schema), live.clone(), patch),
@@ -130,7 +130,7 @@ fn field_of<'a>(
     }
 }
 
-/// `$retainKeys`: what is not listed is removed before anything is merged.
+/// `$retainKeys`: fields that are not listed are removed before the merge.
 fn retain_keys(live: &mut Object, patch: &Object) -> Result<(), StrategicError> {
     let Some(directive) = patch.get(RETAIN_KEYS) else {
         return Ok(());
@@ -155,7 +155,7 @@ fn retain_keys(live: &mut Object, patch: &Object) -> Result<(), StrategicError> 
     Ok(())
 }
 
-/// `$setElementOrder`: merges the lists that come with a wanted order, and returns their names.
+/// `$setElementOrder`: merges the lists with a requested order, and returns their names.
 fn merge_ordered_lists<'a>(
     schema: Option<&Schema>,
     live: &mut Object,
@@ -208,8 +208,8 @@ fn merge_ordered_lists<'a>(
     Ok(done)
 }
 
-/// The stored order as the real server sees it after merging: it merges in place, so new elements
-/// stand where deleted ones stood.
+/// The stored order as the real server sees it after merging: it merges in place, so new elements take the positions
+/// of deleted ones.
 fn reused(stored: &[Value], given: &[Value], key: &str) -> Vec<Value> {
     let directed = |element: &Value, directive: &str| {
         element.get(DIRECTIVE).and_then(Value::as_str) == Some(directive)
@@ -410,7 +410,7 @@ fn apply_element_directives(
     })
 }
 
-/// Sorts what the patch mentions by `order`, and weaves in the rest where it stood among the stored elements.
+/// Sorts the elements of the patch by `order`, and inserts the others at their stored positions.
 fn in_order(
     merged: Vec<Value>,
     order: &[Value],
@@ -488,7 +488,7 @@ fn deduplicated(items: Vec<Value>) -> Vec<Value> {
         .collect()
 }
 
-/// A patch value taken as it is: without nulls, directives, and anything that is itself a directive.
+/// A patch value without nulls and directives.
 fn without_directives(patch: &Value) -> Option<Value> {
     match patch {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

@@ -160,7 +160,7 @@ fn json_patch_follows_the_examples_of_rfc_6902() {
 }
 
 #[test]
-fn what_is_not_there_is_null_to_a_test() {
+fn a_missing_member_passes_a_test_for_null() {
     let document = json!({"a": {"null": null, "list": [1]}, "b~/": 1});
     for (path, passes) in [
         ("/c", true),

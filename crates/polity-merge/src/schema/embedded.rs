@@ -47,7 +47,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks `object` as a resource, whatever its schema says about being one, and what is embedded in it.
+/// Checks `object` as a resource, regardless of its schema, and the resources embedded in it.
 pub(super) fn check_resource(schema: &Schema, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let Value::Object(map) = object

@@ -163,7 +163,7 @@ fn is_mac(text: &str) -> bool {
             .all(|group| group.len() == width && is_hex(group))
 }
 
-/// Dashes may be left out; the third group starts with the version, the fourth of 4 and 5 with 8, 9, a or b.
+/// Dashes are optional. The third group starts with the version, and the fourth of versions 4 and 5 with 8, 9, a or b.
 fn is_uuid(text: &str, version: Option<u8>) -> bool {
     let mut rest = text;
     let mut groups = Vec::with_capacity(5);
@@ -290,7 +290,7 @@ fn is_date_time(text: &str) -> bool {
             .is_some_and(|found| &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59")
 }
 
-/// A duration as Go writes it, or any text holding an amount with a unit it knows.
+/// A duration in Go's format, or any text that contains an amount with a known unit.
 fn is_duration(text: &str) -> bool {
     const EXACT: &[&str] = &["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const PREFIXES: &[&str] = &[

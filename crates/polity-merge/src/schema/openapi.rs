@@ -1,4 +1,4 @@
-//! The rules for OpenAPI keywords in a custom resource's schema: what is supported, and lists and maps.
+//! The rules for OpenAPI keywords in the schema of a custom resource: supported keywords, lists and maps.
 
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ fn children(map: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     properties.chain(single).chain(several)
 }
 
-/// What holds inside the part of a schema being walked.
+/// The context of the part of a schema that is being checked.
 #[derive(Clone, Copy, Default)]
 struct Context {
     forbidden_default: Option<&'static str>,

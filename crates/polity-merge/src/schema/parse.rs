@@ -19,10 +19,10 @@ pub struct SchemaSet {
 }
 
 impl SchemaSet {
-    /// Reads definitions that refer to each other by `#/definitions/NAME` (or `#/components/schemas/NAME`).
+    /// Parses definitions that refer to each other by `#/definitions/NAME` (or `#/components/schemas/NAME`).
     ///
-    /// A reference is the same shared node wherever it occurs. A definition that contains itself is cut there:
-    /// the inner occurrence keeps whatever it is given.
+    /// A reference is the same shared node in every place. Recursion stops at a definition that contains itself: the
+    /// inner occurrence accepts any value.
     pub fn from_definitions(definitions: &BTreeMap<String, Value>) -> Self {
         let mut builder = Builder {
             definitions: Some(definitions),
@@ -137,7 +137,7 @@ impl Builder<'_> {
         schema
     }
 
-    /// What a node says about itself, references aside.
+    /// The schema of a node without its references.
     fn own(&mut self, map: &Map<String, Value>, open: bool) -> Schema {
         let preserve_unknown = flag(map, "x-kubernetes-preserve-unknown-fields");
         let open = open || preserve_unknown;
@@ -258,7 +258,7 @@ fn reference(raw: &Value) -> Option<&str> {
     direct?.as_str()?.rsplit('/').next()
 }
 
-/// Whether a referring node says something of its own beside the reference.
+/// Whether a node with a reference has other keywords too.
 fn overrides(raw: &Value) -> bool {
     raw.as_object()
         .is_some_and(|map| map.keys().any(|key| key != "$ref" && key != "allOf"))

@@ -1,7 +1,7 @@
-//! Patterns in RE2 syntax as Go reads it, compiled by a Rust engine.
+//! Patterns in RE2 syntax as Go parses it, compiled by a Rust engine.
 //!
-//! The two syntaxes agree but for a few corners: Go's `\d`, `\w`, `\s` and `\b` know only ASCII, a `{` that starts
-//! no repetition is literal, `[` inside a class is literal, `\<` is `<`, and `\Q…\E` quotes.
+//! The two syntaxes differ in a few cases: Go's `\d`, `\w`, `\s` and `\b` match only ASCII, a `{` that starts no
+//! repetition is literal, `[` inside a class is literal, `\<` is `<`, and `\Q…\E` quotes.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -110,7 +110,7 @@ fn quote(chars: &mut Peekable<Chars<'_>>, out: &mut String) {
     out.push_str(&regex::escape(&literal));
 }
 
-/// Whether what follows a `{` makes it a repetition: `n}`, `n,}` or `n,m}`.
+/// Whether the text after a `{` makes it a repetition: `n}`, `n,}` or `n,m}`.
 fn starts_repetition(rest: &Peekable<Chars<'_>>) -> bool {
     let mut rest = rest.clone();
     let mut digits = 0;

@@ -1,4 +1,4 @@
-//! Removes what a schema does not know, and reports what was removed.
+//! Removes fields that a schema does not declare, and reports them.
 
 use std::fmt::Write;
 
@@ -10,8 +10,8 @@ use super::{Additional, Schema, meta};
 
 /// Removes unknown fields from `value` and returns their paths, as in `unknown field "spec.a[0].x"`.
 ///
-/// Inside a resource, apiVersion and kind stay and metadata is pruned by its own schema, whatever the
-/// schema says about unknown fields.
+/// Inside a resource, apiVersion and kind stay and metadata is pruned by its own schema, even if the schema preserves
+/// unknown fields.
 pub fn prune(schema: &Schema, value: &mut Value) -> Findings {
     let mut pruner = Pruner::default();
     pruner.root_metadata(schema, value);

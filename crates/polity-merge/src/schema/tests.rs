@@ -612,7 +612,7 @@ fn duplicates_are_found() {
 }
 
 #[test]
-fn what_did_not_change_is_tolerated() {
+fn unchanged_parts_are_tolerated() {
     let schema = with_spec(json!({
         "a": {"type": "integer", "maximum": 5},
         "b": {"type": "string"},

@@ -1,7 +1,7 @@
 //! Validation of values, with ratcheting on update.
 //!
-//! The checks, their order and their words follow the real server, including which branch of a failed `anyOf`
-//! is reported: the one in which most checks passed.
+//! The checks, their order and their messages follow the real server, including which branch of a failed `anyOf` is
+//! reported: the one in which most checks passed.
 
 mod number;
 mod ratchet;
@@ -19,12 +19,12 @@ use crate::text::{Num, quoted, shown};
 use number::is_json_integer;
 use ratchet::{MapList, Old, unchanged};
 
-/// What is wrong with `value`: all of it, up to a thousand errors.
+/// Returns the errors in `value`, at most a thousand.
 pub fn validate(schema: &Schema, value: &Value) -> Vec<FieldError> {
     validate_at(schema, value, &FieldPath::root())
 }
 
-/// What is wrong with a `value` at `path` of its object, such as `status`.
+/// Returns the errors in a `value` at `path` of its object, such as `status`.
 pub fn validate_at(schema: &Schema, value: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = schema_errors(schema, value, path);
     embedded::check(schema, value, path, &mut errors);
@@ -32,7 +32,7 @@ pub fn validate_at(schema: &Schema, value: &Value, path: &FieldPath) -> Vec<Fiel
     errors
 }
 
-/// What is wrong with `new` that was not already so in `old`: parts that did not change are tolerated.
+/// Returns the errors in `new` that `old` does not have: unchanged parts are tolerated.
 pub fn validate_update(schema: &Schema, new: &Value, old: &Value) -> Vec<FieldError> {
     validate_update_at(schema, new, old, &FieldPath::root())
 }
@@ -93,7 +93,7 @@ impl Walk {
         errors
     }
 
-    /// Checks a node whose stored counterpart is known: if nothing changed, nothing is wrong.
+    /// Checks a node with a known stored counterpart. An unchanged node is valid.
     fn correlated(&mut self, schema: &Schema, value: &Value, old: Option<Old<'_>>) -> usize {
         let mark = self.errors.len();
         let matches = self.node(schema, value, old);
@@ -103,7 +103,7 @@ impl Walk {
         matches
     }
 
-    /// Checks one node and answers how many of its checks passed.
+    /// Checks one node and returns how many of its checks passed.
     fn node(&mut self, schema: &Schema, value: &Value, old: Option<Old<'_>>) -> usize {
         if value.is_null() {
             return self.null(schema);
@@ -471,8 +471,8 @@ impl Walk {
         });
     }
 
-    /// Keeps an error, unless there are enough. What is decided by the absence of errors (a branch
-    /// of `anyOf`, a tolerated part) is decided within a node that has errors enough already.
+    /// Adds an error unless the limit is reached. Decisions that depend on the absence of errors (a branch of `anyOf`,
+    /// a tolerated part) only happen below a node that has enough errors already.
     fn push(&mut self, error: FieldError) {
         if self.errors.len() < MAX_ERRORS {
             self.errors.push(error);

@@ -1,4 +1,4 @@
-//! What changed between two values, path by path.
+//! Computes the paths that changed between two values.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// What was added or modified.
+    /// The paths that were added or modified.
     pub(crate) fn changed(&self) -> FieldSet {
         self.modified.union(&self.added)
     }
 
-    /// Leaves out the paths of `ignore` and everything below them.
+    /// Removes the paths of `ignore` and everything below them.
     pub(crate) fn without(self, ignore: &FieldSet) -> Self {
         if ignore.is_empty() {
             return self;
@@ -71,7 +71,7 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// What differs at one node and below it. Built from the leaves up, so that a node costs its own
+/// The differences at one node and below it. The tree is built from the leaves up, so that a node costs only its own
 /// name and not those of its ancestors.
 #[derive(Default)]
 struct Found {
@@ -186,7 +186,7 @@ impl Found {
                         after.first().copied(),
                     );
                 }
-                // Duplicates are one leaf; what is in them is not looked at.
+                // Duplicates are one leaf and are not compared in detail.
                 ([_, _, ..], [_, _, ..]) => {
                     let same = before.len() == after.len()
                         && before.iter().zip(&after).all(|(a, b)| equal(a, b));

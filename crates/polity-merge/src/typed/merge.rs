@@ -15,7 +15,7 @@ pub(crate) fn merge(ty: Type<'_>, live: &Value, applied: &Value) -> Value {
         (Shape::Map, Value::Object(live), Value::Object(applied)) => {
             Value::Object(merge_maps(ty, live, applied))
         }
-        // A null says nothing about a merged container that has content.
+        // A null does not change a merged container that has content.
         (Shape::Map, Value::Object(map), Value::Null) if !map.is_empty() => live.clone(),
         (Shape::Set | Shape::Keyed(_), Value::Array(items), Value::Null) if !items.is_empty() => {
             live.clone()
@@ -47,7 +47,7 @@ fn merge_maps(
     kept.chain(added).collect()
 }
 
-/// Elements of both lists, in the applied order where that says something and in the live order elsewhere.
+/// Elements of both lists, in the applied order where it is defined and in the live order elsewhere.
 fn merge_lists(ty: Type<'_>, shape: Shape<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> {
     let identified = |items: &[Value]| -> Vec<Option<PathElement>> {
         items

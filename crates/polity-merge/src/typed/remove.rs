@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 use super::{Shape, Type};
 use crate::fields::{FieldSet, PathElement};
 
-/// What becomes of a container that loses its last part.
+/// How to treat a container that loses its last part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Emptied {
     /// It stays as a null, so that its own path is still there.
     Null,
-    /// It goes.
+    /// The container is removed.
     Gone,
 }
 

@@ -1,7 +1,7 @@
-//! The form of a signature beside a file: a DSSE envelope with one signature, its certificate enclosed.
+//! The format of a signature beside a file: a DSSE envelope with one signature and its certificate.
 //!
-//! Every envelope has exactly one spelling: what would be written again in other bytes is refused. Whoever can write
-//! to the file can therefore not even change it without being seen.
+//! Every envelope has exactly one encoding: bytes that would be encoded differently are rejected. An attacker with
+//! write access to the file therefore cannot change it without detection.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::Certificate;
 
-/// What the payload is: an in-toto statement.
+/// The payload type: an in-toto statement.
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
-/// These bytes are no envelope of ours.
+/// The bytes are not an envelope of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -25,7 +25,7 @@ pub(super) struct Envelope {
     pub(super) certificate: Certificate,
 }
 
-/// [`Envelope`] as it is written.
+/// The encoded form of an [`Envelope`].
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WrittenEnvelope {
@@ -45,7 +45,6 @@ struct WrittenSignature {
 }
 
 impl Envelope {
-    /// Reads an envelope.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let written: WrittenEnvelope = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
         let [signature] = &written.signatures;
@@ -76,7 +75,7 @@ impl Envelope {
     }
 }
 
-/// What is signed: DSSE's pre-authentication encoding, which ties the payload to its type.
+/// The signed bytes: the pre-authentication encoding of DSSE, which binds the payload to its type.
 pub(super) fn signed_message(payload: &[u8]) -> Vec<u8> {
     let (type_length, length) = (PAYLOAD_TYPE.len(), payload.len());
     let mut message = format!("DSSEv1 {type_length} {PAYLOAD_TYPE} {length} ").into_bytes();

@@ -1,4 +1,4 @@
-//! Signed files: only what was signed, by whom it may be, while it may be.
+//! Signed files are accepted only if they are unchanged and the signer is trusted and valid.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -52,7 +52,7 @@ fn signed(issued: &Issued) -> Vec<u8> {
     signer(issued).sign(NAME, CONTENT, &predicate()).unwrap()
 }
 
-/// Both steps at once.
+/// Runs both verification steps.
 fn check(
     trust: &BlobTrust,
     envelope: &[u8],
@@ -66,7 +66,7 @@ fn check(
 }
 
 #[test]
-fn what_was_signed_is_taken() {
+fn signed_files_are_accepted() {
     let ca = authority();
     let issued = issue(&ca, URI);
     let trust = trust(&ca, &[&issued]);
@@ -132,9 +132,9 @@ fn another_file_is_not_the_one_that_was_signed() {
     }
 }
 
-/// 19.9, "Check": each thing that is asked of the signer, failing alone.
+/// Each requirement on the signer fails separately.
 #[test]
-fn who_may_not_sign_is_refused_with_the_reason() {
+fn untrusted_signers_are_refused_with_the_reason() {
     let (ca, other_ca) = (authority(), authority());
     let issued = issue(&ca, URI);
     let foreign = issue(&ca, "kubewarden://polity/policy-server/other/cache");
@@ -148,7 +148,7 @@ fn who_may_not_sign_is_refused_with_the_reason() {
 
     for (what, who, trust, expected) in [
         (
-            "nobody is accepted",
+            "no certificate is accepted",
             &issued,
             trust(&ca, &[]),
             BlobRefusal::NotAccepted,

@@ -1,4 +1,4 @@
-//! What the checks say, and that the certificates have what RFC 5280 asks for.
+//! The certificate checks, and the extensions that RFC 5280 requires.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -45,7 +45,7 @@ impl Peers {
         }
     }
 
-    /// Shakes hands; answers who the server believes the client is, or what went wrong.
+    /// Performs a TLS handshake. Returns the identity that the server sees, or the error.
     fn shake_hands(self) -> Result<ClientIdentity, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let time = Arc::new(At(self.at));
@@ -121,7 +121,7 @@ fn both_sides_accept_our_certificates() {
 }
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn invalid_certificates_are_refused() {
     let ca = authority();
     let stranger = authority().certificate().clone();
     let swap = |peers: Peers| Peers {

@@ -27,7 +27,7 @@ fn an_authority_survives_its_pem_files() {
 }
 
 #[test]
-fn wrong_files_are_told_apart() {
+fn wrong_files_are_distinguished() {
     let ca = authority();
     let certificate = ca.certificate().to_pem();
     let other_key = PrivateKey::generate().unwrap().to_pem();

@@ -1,4 +1,4 @@
-//! What our certificates are worth to real TLS peers, and what the checks say about them.
+//! Our certificates with real TLS peers, and the results of the checks.
 
 #![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 

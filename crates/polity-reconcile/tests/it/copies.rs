@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use polity_reconcile::{Controller, LeaderElection, Requeue, Term, Watch};
+use polity_reconcile::{Controller, LeaderElection, Requeue, Term, Watch, WriteError, Writer};
 use polity_runtime::lease::LeaseTiming;
 use polity_runtime::{Clock, Shutdown};
 use polity_testing::{Fault, FaultyClient, TestServer, eventually, for_every_write, objects};
@@ -13,30 +13,36 @@ use tokio::task::JoinHandle;
 
 const COPY: &str = "copy-of";
 
+#[derive(Debug, thiserror::Error)]
+enum CopyError {
+    #[error("reading ConfigMaps")]
+    Read(#[from] kube::Error),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
 fn maps(client: &Client) -> Api<ConfigMap> {
     Api::default_namespaced(client.clone())
 }
 
 /// Reads, plans and writes for one source.
-async fn reconcile(client: Client, name: String) -> Result<Requeue, kube::Error> {
+async fn reconcile(client: Client, name: String) -> Result<Requeue, CopyError> {
     let maps = maps(&client);
+    let writer = Writer::new(&client, "polity/copies");
     let source = maps.get_opt(&format!("{name}-source")).await?;
     let copy = maps.get_opt(&format!("{name}-copy")).await?;
     match (source, copy) {
         (None, None) => return Ok(Requeue::Never),
         (None, Some(copy)) => {
-            maps.delete(&copy.name_any(), &DeleteParams::default())
-                .await?;
+            writer.delete(&copy.metadata).await?;
         }
-        (Some(source), copy) if copy.as_ref().is_none_or(|copy| copy.data != source.data) => {
-            let mut copy = objects::config_map(&format!("{name}-copy"), []);
-            copy.labels_mut().insert(COPY.to_owned(), name);
-            copy.data = source.data;
-            let params = PatchParams::apply("polity/copies").force();
-            maps.patch(&copy.name_any(), &params, &Patch::Apply(&copy))
-                .await?;
+        (Some(source), copy) => {
+            let mut wanted = objects::config_map(&format!("{name}-copy"), []);
+            wanted.metadata.namespace = source.namespace();
+            wanted.labels_mut().insert(COPY.to_owned(), name);
+            wanted.data = source.data;
+            writer.apply_if_changed(copy.as_ref(), &wanted).await?;
         }
-        (Some(_), _) => {}
     }
     Ok(Requeue::Slowly)
 }
@@ -122,7 +128,7 @@ async fn a_source_that_is_deleted_while_the_watch_is_down_is_noticed() {
         .delete("a-source", &DeleteParams::default())
         .await
         .unwrap();
-    faulty.mend();
+    faulty.clear_faults();
     let is_gone = || async { copied(&client, "a").await.is_none() };
     eventually("the copy is deleted", is_gone).await;
     shutdown.trigger();

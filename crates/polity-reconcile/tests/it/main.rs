@@ -2,3 +2,4 @@
 
 mod copies;
 mod watches;
+mod writers;

@@ -239,7 +239,7 @@ fn a_chunk_of_several_versions_says_so() {
 }
 
 #[test]
-fn another_group_replaces_the_first_3() {
+fn another_group_replaces_the_first() {
     let mut store = settled();
     let settings = Settings {
         group: ReportGroup::OpenReports,
@@ -267,7 +267,7 @@ fn another_group_replaces_the_first_3() {
 }
 
 #[test]
-fn only_some_outcomes_can_be_published_9() {
+fn only_some_outcomes_can_be_published() {
     let settings = Settings {
         kept: BTreeSet::from([Outcome::Fail]),
         group: ReportGroup::OpenReports,
@@ -286,7 +286,7 @@ fn only_some_outcomes_can_be_published_9() {
 }
 
 #[test]
-fn the_layout_by_resource_has_scope_and_owner_12() {
+fn the_layout_by_resource_has_scope_and_owner() {
     let mut store = settled();
     let settings = Settings {
         layout: Layout::Resource,

@@ -1,4 +1,4 @@
-//! Splitting (4): no chunk is too large, no entry is lost, and one entry more changes one chunk.
+//! Splitting (docs/spec/reports.md#4): no chunk is too large, no entry is lost, and one entry more changes one chunk.
 
 use std::collections::BTreeMap;
 

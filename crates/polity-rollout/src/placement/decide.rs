@@ -21,7 +21,7 @@ pub(super) struct Decided<'a> {
     pub(super) schedule: Schedule,
     pub(super) eligible_sets: Vec<&'a str>,
     pub(super) available: Vec<u32>,
-    /// What was asked for; nothing further happened where it makes no sense.
+    /// What was asked for. Nothing else is decided for an invalid placement.
     pub(super) stages: Option<Stages<'a>>,
 }
 

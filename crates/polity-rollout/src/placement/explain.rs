@@ -40,7 +40,7 @@ pub enum Fate {
     Deleting,
     /// It is in these sets only, and the placement may not or does not choose from them.
     NotInBoundSet { sets: Vec<String> },
-    /// The placement makes no sense, so nobody was looked at.
+    /// The placement is invalid, so no cluster was considered.
     NotConsidered,
     /// None of the predicates holds; what is missing in each.
     NoPredicate { misses: Vec<Miss> },

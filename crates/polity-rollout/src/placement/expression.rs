@@ -1,4 +1,4 @@
-//! Predicates over the whole object of a cluster, evaluated by somebody who has an expression language.
+//! Predicates over the object of a cluster, which a caller with an expression language evaluates.
 
 use polity_core::ManagedCluster;
 

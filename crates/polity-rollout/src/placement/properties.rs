@@ -191,7 +191,7 @@ proptest! {
 
     #[test]
     fn what_was_decided_is_decided_again(parts in parts(), rules in rules()) {
-        // Steady outweighs nothing here: with it alone, writing the decisions and looking again changes nobody.
+        // Steady outweighs nothing here: with it alone, writing the decisions and deciding again changes no cluster.
         let rules = PlacementRules { spread: Vec::new(), ..rules };
         let steady = rules.prioritizers.iter().filter(|w| w.prioritizer.to_string() == "Steady").cloned().collect();
         let placement = placement(PlacementRules { prioritizers: steady, sort_by: SortBy::ClusterName, ..rules });

@@ -210,7 +210,7 @@ impl<'a> Kinds<'a> {
         })
     }
 
-    /// The turn of a kind and the class it is in; none when nobody of it is left.
+    /// The turn of a kind and the class it is in; none when no cluster of it is left.
     fn turn(&self, kind: usize, candidates: &[Candidate]) -> Option<(Turn, Class)> {
         let position = *self.kinds[kind].waiting.front()?;
         let (siblings, place) = *self.kinds[kind].places.last()?;

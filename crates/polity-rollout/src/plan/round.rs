@@ -31,7 +31,7 @@ impl Round<'_> {
     /// The mandatory groups, which tolerate no failure; `None` when none of their clusters is busy or waits.
     ///
     /// The library that others use also stops here while only clusters of other groups are busy, so that one tolerated
-    /// failure among them ends the rollout (cases 49 to 51); that is mended here.
+    /// failure among them ends the rollout; this is corrected here.
     pub(super) fn mandatory(&self, groups: &[Numbered<'_>]) -> Option<Plan> {
         if groups.is_empty() {
             return None;
@@ -43,7 +43,7 @@ impl Round<'_> {
             .then_some(plan)
     }
 
-    /// Everyone at once: nobody soaks, and no number of failures is too many.
+    /// All clusters at once: none soaks, and any number of failures is tolerated.
     pub(super) fn without_soak(&self, groups: &[Numbered<'_>], n_clusters: usize) -> Plan {
         let pace = Pace {
             min_success_time: SignedDuration::ZERO,
@@ -102,7 +102,7 @@ impl Round<'_> {
     ///
     /// Clusters in flight come first, of whatever group they are; only those of `groups` hold up the next group. The
     /// library that others use subtracts failures from clusters in flight instead, so that a group can start early or
-    /// never (cases 39 and 48), and hands out to clusters that join a group with too many failures; both are mended
+    /// never, and hands out to clusters that join a group with too many failures; both are corrected
     /// here.
     pub(super) fn by_group(&self, groups: &[Numbered<'_>], max_failures: Threshold) -> Plan {
         let mut plan = Plan::default();

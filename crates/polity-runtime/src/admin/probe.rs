@@ -1,4 +1,4 @@
-//! Asks a process on this machine whether it is ready.
+//! Checks whether a process on this machine is ready.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -7,8 +7,8 @@ use std::time::Duration;
 /// How long a port of this machine may take to respond.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whether a GET request to a path is answered with status 200, over plain HTTP. A listener on all addresses is asked by
-/// loopback. Blocks for a second at most.
+/// Whether a GET request to a path returns status 200, over plain HTTP. A listener on all addresses is called on
+/// loopback. Blocks for at most one second.
 pub fn is_ready(listener: SocketAddr, path: &str) -> bool {
     let ip = match listener.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

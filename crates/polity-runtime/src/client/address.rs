@@ -1,7 +1,7 @@
-//! Puts the address of the API server into the failures of a client.
+//! Adds the address of the API server to the errors of a client.
 //!
-//! A `kube::Error` does not say which server it is about. A layer around the client adds that: an error of the connection
-//! becomes an [`Unreachable`], and a Status gets the address as its `selfLink`, a field that API servers leave empty.
+//! A `kube::Error` does not contain the server. A layer around the client adds it: a connection error becomes an
+//! [`Unreachable`], and a Status gets the address as its `selfLink`, a field that API servers leave empty.
 
 use std::task::{Context, Poll};
 
@@ -14,18 +14,17 @@ use serde_json::{Value, json};
 use tower::layer::layer_fn;
 use tower::{BoxError, Service};
 
-/// No response came from an API server.
+/// No response arrived from an API server.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot reach the Kubernetes API at {server}")]
 pub struct Unreachable {
     /// The address of the server.
     pub server: String,
-    /// What went wrong on the way.
     #[source]
     pub error: BoxError,
 }
 
-/// An address as it is shown: without the slash that an empty path is written as.
+/// An address for messages, without the slash of an empty path.
 fn shown(server: &Uri) -> String {
     server.to_string().trim_end_matches('/').to_owned()
 }
@@ -77,7 +76,7 @@ async fn named(
             Ok(Response::from_parts(parts, Box::new(body)))
         }
         Ok(response) => Ok(response),
-        // What the client itself got wrong, such as credentials it cannot read, is not about the way to the server.
+        // An error of the client itself, such as unreadable credentials, is not a connection error.
         Err(error) if error.is::<kube::Error>() => Err(error),
         Err(error) => Err(Unreachable { server, error }.into()),
     }

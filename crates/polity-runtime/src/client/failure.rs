@@ -12,11 +12,11 @@ use super::address::Unreachable;
 pub struct Failure {
     /// Which server failed, and why.
     pub message: String,
-    /// What the user can do about it, where there is something.
+    /// What the user can do, if there is anything.
     pub hint: Option<&'static str>,
 }
 
-/// A failed request in one line. The caller says what was attempted.
+/// Describes a failed request in one line. The caller adds what was attempted.
 pub fn describe(error: &kube::Error) -> Failure {
     match error {
         kube::Error::Api(status) => describe_status(status),
@@ -46,7 +46,7 @@ pub fn describe(error: &kube::Error) -> Failure {
     }
 }
 
-/// Why no response came, without a server: for requests to processes that are no API servers.
+/// Why no response arrived, without the address of the server. For requests to processes that are not API servers.
 pub fn connection_reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Service(error) => match error.downcast_ref::<Unreachable>() {
@@ -171,7 +171,7 @@ impl Cause {
 
 const IS_IT_RUNNING: &str = "check that the cluster runs (`polity status` for the local instance), or choose another with --kubeconfig or --context";
 
-/// The failures that have a common name. The system's own text ends in a number that helps nobody.
+/// Short texts for common failures. The text of the system ends in an error number, which does not help users.
 fn common(kind: io::ErrorKind) -> Option<&'static str> {
     Some(match kind {
         io::ErrorKind::ConnectionRefused => "connection refused",

@@ -1,4 +1,4 @@
-//! Which cluster a command talks to.
+//! The choice of the cluster for a command.
 
 use super::*;
 
@@ -106,15 +106,23 @@ async fn a_wrong_configuration_is_an_error_with_a_hint() {
         format!("cannot read kubeconfig {}", broken.display())
     );
     let (message, hint) = case(Some(hub.clone()), Some("nowhere")).await;
-    assert_eq!(message, format!("cannot use kubeconfig {}", hub.display()));
-    assert!(hint.contains("--context"));
+    assert_eq!(
+        message,
+        format!("there is no context \"nowhere\" in {}", hub.display())
+    );
+    assert_eq!(hint, "choose one with --context: hub");
+    let (_, hint) = case(Some(missing), None).await;
+    assert!(
+        hint.contains("check --kubeconfig") && hint.contains("polity up"),
+        "{hint}"
+    );
     let (message, hint) = case(None, None).await;
     assert!(message.starts_with("no cluster to talk to"), "{message}");
     assert!(hint.contains("polity up"));
 }
 
 #[tokio::test]
-async fn what_is_given_comes_before_the_home_directory_and_the_local_instance_last() {
+async fn a_given_kubeconfig_precedes_the_home_directory_and_the_local_instance_is_last() {
     let (directory, hub, edge) = files();
     let without_context = directory.path().join("empty");
     std::fs::write(&without_context, "apiVersion: v1\nkind: Config\n").unwrap();
@@ -157,4 +165,35 @@ async fn what_is_given_comes_before_the_home_directory_and_the_local_instance_la
         let (_, origin) = chosen.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(origin, expected, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_context_that_no_kubeconfig_has_names_those_that_exist() {
+    let (_directory, hub, edge) = files();
+    let args = ClientArgs {
+        context: Some("nope".to_owned()),
+        ..ClientArgs::default()
+    };
+    let error = |home: Option<&PathBuf>, local: Option<&PathBuf>| {
+        let (home, local) = (home.cloned(), local.cloned());
+        let args = args.clone();
+        async move {
+            let error = config(&args, home, || local).await.expect_err("no context");
+            (error.to_string(), error.hint())
+        }
+    };
+    let (message, hint) = error(None, Some(&edge)).await;
+    assert_eq!(
+        message,
+        format!("there is no context \"nope\" in {}", edge.display())
+    );
+    assert_eq!(hint, "choose one with --context: edge");
+    let (message, hint) = error(Some(&hub), Some(&edge)).await;
+    assert!(
+        message.ends_with(&format!("{} or {}", hub.display(), edge.display())),
+        "{message}"
+    );
+    assert_eq!(hint, "choose one with --context: hub, edge");
+    let (message, _) = error(None, None).await;
+    assert!(message.starts_with("no cluster to talk to"), "{message}");
 }

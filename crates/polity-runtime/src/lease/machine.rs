@@ -12,7 +12,7 @@ use crate::clock::Moment;
 pub struct Elector {
     identity: String,
     timing: LeaseTiming,
-    /// The record as last seen, and when it was first seen to say that.
+    /// The last record that was read, and when it was first read with this content.
     seen: Option<Seen>,
     /// The end of our term, if we lead.
     leads_until: Option<Moment>,
@@ -27,8 +27,8 @@ struct Seen {
     since: Moment,
 }
 
-/// Where a try stands. A follower looks, and writes when the lease is free; a leader writes on
-/// the version it knows, and looks only when that fails.
+/// The state of an attempt. A follower reads, and writes when the lease is free. A leader writes with the version it
+/// knows, and reads only when that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Resting { until: Moment },
@@ -39,7 +39,7 @@ enum Stage {
 }
 
 impl Elector {
-    /// A candidate that has not looked yet. Its identity must be its own, see
+    /// A candidate that has not read the lease yet. Its identity must be unique, see
     /// [`unique_identity`](super::unique_identity).
     pub fn new(identity: impl Into<String>, timing: LeaseTiming) -> Result<Self, BadTiming> {
         let identity = identity.into();
@@ -56,7 +56,6 @@ impl Elector {
         })
     }
 
-    /// The timing it follows.
     pub fn timing(&self) -> LeaseTiming {
         self.timing
     }
@@ -74,7 +73,7 @@ impl Elector {
         }
     }
 
-    /// What to do next. `wall` is only written down for people to read.
+    /// The next action. `wall` is only written into the record for display.
     pub fn next(&self, now: Moment, wall: Timestamp) -> Action {
         match self.stage {
             Stage::Finished => Action::Finished,
@@ -86,8 +85,8 @@ impl Elector {
         }
     }
 
-    /// Takes in what came of the last action, which was asked for at `asked_at`. `jitter` is a
-    /// random number from 0 to 1.
+    /// Processes the outcome of the last action, which was requested at `asked_at`. `jitter` is a random number from 0
+    /// to 1.
     pub fn observe(&mut self, outcome: Outcome, asked_at: Moment, now: Moment, jitter: f64) {
         self.stage = match outcome {
             Outcome::Found(observed) => self.found(observed, now, jitter),
@@ -97,8 +96,8 @@ impl Elector {
         };
     }
 
-    /// Stops leading at once, and gives the lease back in the steps that follow: call it when
-    /// what only a leader may do has ended.
+    /// Stops leading immediately, and releases the lease in the following steps. Call it when all work that only a
+    /// leader may do has ended.
     pub fn release(&mut self) {
         // A write that was under way when we were stopped may have happened.
         let is_writing = matches!(self.stage, Stage::Creating | Stage::Updating);
@@ -117,7 +116,7 @@ impl Elector {
         let seen = self.seen.as_ref().expect("it was just noted");
         let is_ours = seen.record.holder == self.identity;
         if !is_ours {
-            // Somebody took it although our term was not over: by hand, or by other rules.
+            // Another candidate took the lease although our term was not over: by hand, or with other rules.
             self.leads_until = None;
         }
         if self.is_releasing {
@@ -136,8 +135,8 @@ impl Elector {
         }
     }
 
-    /// Somebody deleted the Lease. What we saw of it still counts: its holder may not have
-    /// noticed yet. For the same reason our own term ends here: a newcomer has seen nothing.
+    /// The Lease was deleted. The last record still counts, because its holder may not have noticed yet. For the same
+    /// reason our own term ends here: a new candidate has not seen our record.
     fn missing(&mut self, now: Moment, jitter: f64) -> Stage {
         self.leads_until = None;
         if self.is_releasing {
@@ -163,19 +162,18 @@ impl Elector {
             return Stage::Finished;
         }
         if !is_ours {
-            // A server that says yes and shows somebody else's record has not said yes.
+            // A successful response with the record of another holder is not a success.
             self.leads_until = None;
             return self.rest(now, jitter);
         }
         self.leads_until = Some(asked_at + self.timing.renew_deadline);
-        // Counted from the question, so that slow answers do not eat up the deadline.
+        // Counted from the request, so that slow responses do not extend the deadline.
         Stage::Resting {
             until: asked_at + self.timing.retry_period,
         }
     }
 
-    /// A leader that was writing on the version it knew looks at once; whoever has looked in
-    /// this try has had its try.
+    /// A leader that wrote with the version it knew reads immediately. An attempt that has read already ends here.
     fn not_written(&self, now: Moment, jitter: f64) -> Stage {
         match self.stage {
             Stage::Resting { .. } if self.is_leading(now) => Stage::Looking,
@@ -186,8 +184,7 @@ impl Elector {
         }
     }
 
-    /// Leaders and those who hold the lease by name try again after the retry period, followers
-    /// a little later.
+    /// Leaders and named holders retry after the retry period, followers a little later.
     fn rest(&self, now: Moment, jitter: f64) -> Stage {
         let is_hurried = self.leads_until.is_some() || self.is_releasing;
         let factor = if is_hurried {
@@ -252,8 +249,8 @@ impl Elector {
     }
 }
 
-/// A record nobody holds, which anybody may take at once. A Lease must have a duration, so it
-/// says the shortest.
+/// A record without a holder, which any candidate may take immediately. A Lease must have a duration, so the record
+/// has the shortest.
 fn released(last: &LeaseRecord, wall: Timestamp) -> LeaseRecord {
     LeaseRecord {
         holder: String::new(),

@@ -1,5 +1,5 @@
-//! The shell of the election: sends the requests that the state machine asks for, and publishes whether this candidate
-//! leads. A request that hangs does not keep it from stepping down in time.
+//! The shell of the election: sends the requests of the state machine, and publishes whether this candidate leads. A
+//! request that hangs does not delay stepping down.
 
 use std::time::Duration;
 
@@ -81,10 +81,10 @@ impl Election {
         }
     }
 
-    /// Sends a request, and gives up after half the renew deadline, so that there is time for another attempt.
+    /// Sends a request with a timeout of half the renew deadline, so that there is time for another attempt.
     async fn ask_within_patience(&mut self, action: Action, asked_at: Moment) -> Outcome {
         let patience: Duration = self.elector.timing().renew_deadline / 2;
-        // Boxed: a request of the client's is large, and lives on this path in several layers.
+        // Boxed, because the future of a client request is large and nested on this path.
         let question = Box::pin(ask(
             self.api.clone(),
             self.name.clone(),
@@ -106,7 +106,7 @@ impl Election {
         outcome
     }
 
-    /// Waits for a future, and publishes the end of the term when it comes meanwhile.
+    /// Waits for a future. If the term ends meanwhile, publishes that.
     async fn stepping_down_in_time<T>(&self, something: impl Future<Output = T>) -> T {
         let Leadership::Leading { until } = self.elector.leadership(self.clock.moment()) else {
             return something.await;

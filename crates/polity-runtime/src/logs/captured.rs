@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// What was written. Clones are the same.
+/// Captured output. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Captured(Arc<Mutex<Vec<u8>>>);
 

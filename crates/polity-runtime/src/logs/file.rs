@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// A file of more bytes than this is put aside.
+/// A larger file is rotated.
 const FILE_BYTES: u64 = 10 << 20;
 
 /// A log file. Clones are the same.

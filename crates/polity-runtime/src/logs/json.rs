@@ -1,8 +1,7 @@
-//! Log lines as JSON objects, with the keys that log pipelines know: `timestamp`, `level`, `fields`, `target`, `span`
-//! and `spans`.
+//! Log lines as JSON objects with the usual keys: `timestamp`, `level`, `fields`, `target`, `span` and `spans`.
 //!
-//! What a span says is kept as the text that goes into lines, so that a field recorded later is appended and a line is
-//! put together by copying. One request is one line: parsing that text again would cost more than everything else here.
+//! The fields of a span are kept as JSON text, so that a field recorded later is appended and a line is built by
+//! copying. Each request writes one line, and parsing that text again would cost more than everything else here.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -17,7 +16,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-/// What a thread keeps to put fields together in, at the most.
+/// The maximum size of the buffer that a thread keeps for fields.
 const LARGEST_SCRATCH: usize = 16 << 10;
 
 thread_local! {
@@ -41,7 +40,7 @@ impl<'writer> FormatFields<'writer> for JsonFields {
         let mut members = Members::new(&mut text);
         fields.record(&mut members);
         let outcome = members.outcome.and_then(|()| writer.write_str(&text));
-        // One huge field is no reason to hold on to as much memory for ever.
+        // Do not keep a large buffer because of one large field.
         if text.capacity() <= LARGEST_SCRATCH {
             SCRATCH.set(text);
         }
@@ -73,7 +72,7 @@ impl<'writer> FormatFields<'writer> for JsonFields {
     }
 }
 
-/// The same members without those that are about to be said anew.
+/// The same members without those that are about to be replaced.
 fn without(members: &str, names: &[&str]) -> Result<String, fmt::Error> {
     let object = serde_json::from_str::<Map<String, Value>>(&format!("{{{members}}}"));
     let mut object = object.map_err(|_| fmt::Error)?;
@@ -239,7 +238,7 @@ struct Escaped<'a, W>(&'a mut W);
 impl<W: Write> Write for Escaped<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        // What is escaped is ASCII, so no byte of a longer character is taken for it.
+        // Escaped characters are ASCII, so no byte of a longer character is mistaken for one.
         while let Some(at) = rest
             .bytes()
             .position(|byte| byte < b' ' || byte == b'"' || byte == b'\\')

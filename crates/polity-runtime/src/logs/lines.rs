@@ -1,8 +1,8 @@
-//! Where lines go: standard error.
+//! Writes log lines to standard error.
 //!
-//! A line is written when it is said, by a write of its own. In a flood such writes would take more time than what the
-//! lines are about: then lines wait for each other, no longer than a moment, and leave together. A warning or an error
-//! waits for nobody and takes along what waits; so does the end.
+//! Normally each line is written immediately with its own system call. Under load, such writes would take more time
+//! than the logged work. Then lines are collected for a short time and written together. A warning or an error is
+//! written immediately together with the collected lines, and so are the last lines of the process.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// More lines than this within [`PATIENCE`] are a flood.
 const FLOOD: usize = 16;
 
-/// With so many bytes it is time to go.
+/// Waiting lines are written when they have this many bytes.
 const FULL: usize = 32 << 10;
 
 /// Lines on their way to a file. Clones are the same.
@@ -35,29 +35,29 @@ struct Shared {
     clock: Clock,
     patience: Duration,
     state: Mutex<State>,
-    /// Rung for the thread that writes what waits.
+    /// Wakes the thread that writes waiting lines.
     bell: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     waiting: Vec<u8>,
-    /// When lines were last counted from nothing, and how many have come since.
+    /// The start of the current counting period, and the number of lines since then.
     since: Moment,
     n_lines: usize,
     writer: Writer,
 }
 
-/// The thread that writes what waits.
+/// The state of the thread that writes waiting lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
-    /// Not needed so far.
+    /// Not started yet.
     Absent,
-    /// Sleeps until something waits.
+    /// Sleeps until a line is waiting.
     Idle,
-    /// Lets what waits wait.
+    /// Collects waiting lines for a moment.
     Patient,
-    /// Nothing waits any more.
+    /// Stopped: no line can wait any more.
     Gone,
 }
 
@@ -82,12 +82,12 @@ impl Lines {
         })))
     }
 
-    /// Writes what waits. From now on nothing does.
+    /// Writes the waiting lines. Later lines are written immediately.
     pub(super) fn finish(&self) {
         let mut state = self.0.lock();
         state.writer = Writer::Gone;
         self.0.bell.notify_one();
-        // Whom could we tell?
+        // There is no other place to report the error.
         self.0.write_out(&mut state).ok();
     }
 
@@ -110,7 +110,7 @@ impl Lines {
         self.0.write_out(&mut state)
     }
 
-    /// Sees to it that somebody will write what waits from now on, if that can be.
+    /// Returns whether a thread will write waiting lines, and starts it if necessary.
     fn has_writer(&self, state: &mut State) -> bool {
         match state.writer {
             Writer::Patient => return true,
@@ -142,19 +142,19 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it holds the lock; if it did, what waits would still be lines.
+        // No code panics while it holds the lock. Even then, the buffer would contain complete lines.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write_out(&self, state: &mut State) -> io::Result<()> {
         let written = (&self.to).write_all(&state.waiting);
         state.waiting.clear();
-        // One huge line is no reason to hold on to as much memory for ever.
+        // Do not keep a large buffer because of one large line.
         state.waiting.shrink_to(2 * FULL);
         written
     }
 
-    /// Writes what waits, again and again, each time after some patience.
+    /// Writes waiting lines repeatedly, each time after a delay.
     fn write_patiently(&self) {
         let mut state = self.lock();
         loop {
@@ -169,7 +169,7 @@ impl Shared {
             if state.writer == Writer::Gone {
                 return;
             }
-            // Whoever spoke has gone on; an error is for the next one to meet.
+            // The caller has continued, so an error is reported to the next caller.
             self.write_out(&mut state).ok();
             state.writer = Writer::Idle;
         }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_takes_along_what_waits() {
+    fn a_warning_is_written_with_the_waiting_lines() {
         let (lines, mut reader) = lines(FOR_EVER);
         count(&lines, 2 * FLOOD);
         assert!(!lines.0.lock().waiting.is_empty());

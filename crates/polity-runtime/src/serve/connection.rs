@@ -27,27 +27,26 @@ use super::{BoxError, Limits, Peer};
 use crate::shutdown::Shutdown;
 use crate::tls::ServerTls;
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 pub(super) struct Shared {
     pub(super) tls: Option<ServerTls>,
     pub(super) limits: Limits,
-    /// Finish what runs, take nothing new.
+    /// Finish running requests and accept no new ones.
     pub(super) shutdown: Shutdown,
-    /// End at once.
+    /// Closes all connections immediately.
     pub(super) cut_off: CancellationToken,
 }
 
-/// The protocols a client may speak on a connection.
+/// The protocols that a client may use on a connection.
 #[derive(Debug, Clone, Copy)]
 enum Protocol {
     Http1,
     Http2,
-    /// Without TLS nothing is agreed beforehand: the first bytes tell.
+    /// Without TLS no protocol is negotiated, so the first bytes determine it.
     Either,
 }
 
-/// Serves one connection until it ends. What goes wrong with it is the client's business, and
-/// only logged for those who look closely.
+/// Serves one connection until it ends. Connection errors are caused by the client and are only logged at debug level.
 pub(super) async fn serve<S, B>(stream: TcpStream, address: SocketAddr, service: S, shared: &Shared)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -57,7 +56,7 @@ where
     B::Error: Into<BoxError>,
 {
     let whole = async {
-        // Answers are small and written whole; waiting for more to send only adds latency.
+        // Responses are small and written at once, so waiting for more data only adds latency.
         stream.set_nodelay(true)?;
         let stream = StallGuard::new(stream, shared.limits.write_timeout);
         match &shared.tls {
@@ -101,8 +100,8 @@ where
     }
 }
 
-/// The same future, looked at only when it has something to say. All connections wait for the same end, and each look
-/// at it takes a lock of all of them.
+/// Polls the future only when it was woken. All connections wait for the same shutdown, and each poll takes a lock
+/// that they share.
 async fn when_woken<F: Future>(future: F) -> F::Output {
     let mut woken = FuturesUnordered::from_iter([future]);
     woken.next().await.expect("there is one future")
@@ -154,7 +153,7 @@ where
     let builder = builder(protocol, &shared.limits);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), handler));
 
-    // hyper watches over each request head, but not over the time before it knows the protocol.
+    // hyper has a timeout for each request head, but not for the time before the protocol is known.
     tokio::select! {
         ended = connection.as_mut() => return ended,
         first = timeout(shared.limits.first_request_timeout, asked.notified()) => {
@@ -191,5 +190,5 @@ fn builder(protocol: Protocol, limits: &Limits) -> Builder<TokioExecutor> {
     }
 }
 
-/// hyper panics below this.
+/// hyper panics below this value.
 const MIN_HTTP1_BUFFER: usize = 8192;

@@ -1,8 +1,7 @@
-//! Cuts off a client that does not read what it asked for.
+//! Closes the connection of a client that does not read its responses.
 //!
-//! Without it a client could open connections, ask for long lists and read nothing: each would
-//! hold its answer in memory for ever. Only writes count; a client may be silent for as long as
-//! it likes.
+//! Otherwise a client could open connections, request long lists and read nothing, and each response would stay in
+//! memory forever. Only writes count: a client may be idle for any time.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Keeps a server's TLS configuration in step with its files.
+//! Reloads a server's TLS configuration when its files change.
 
 use tracing::{debug, info, warn};
 
@@ -7,10 +7,10 @@ use crate::changes::{Changes, ReloadTiming, WatchError};
 use crate::clock::Clock;
 use crate::shutdown::Shutdown;
 
-/// Watches the files until the shutdown and swaps the configuration when their contents change.
-/// Broken contents are warned of once, and the old ones kept.
+/// Watches the files until the shutdown, and replaces the configuration when their contents change. Invalid contents
+/// are logged once, and the old configuration is kept.
 ///
-/// `current` is what the configuration was made of.
+/// `current` is the material of the current configuration.
 pub async fn watch(
     files: TlsFiles,
     current: TlsMaterial,
@@ -41,7 +41,7 @@ struct Reloader {
     files: TlsFiles,
     tls: ServerTls,
     current: TlsMaterial,
-    /// What was refused last, so that it is warned of once.
+    /// The material that was rejected last, so that each is reported once.
     refused: Option<TlsMaterial>,
 }
 

@@ -1,4 +1,4 @@
-//! What slow, greedy and silent clients can take.
+//! The limits for slow, greedy and silent clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::world::{Client, PATIENCE, Running, authority, get, material, read, server_leaf};
+use crate::support::{Client, Running, TIMEOUT, authority, get, material, read, server_leaf};
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A quick answer, and one without an end.
+/// A fast response, and one that never ends.
 fn router() -> Router {
     let endless = async || {
         let chunks = futures::stream::repeat_with(|| {
@@ -36,8 +36,8 @@ async fn is_given_up(address: SocketAddr, sent: &[u8]) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(sent).await.unwrap();
     let mut rest = Vec::new();
-    // Some give up with an answer, some without, some with a reset.
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut rest))
+    // Some clients get a response, some a closed connection, some a reset.
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest))
         .await
         .expect("the server gives up");
 }
@@ -83,7 +83,7 @@ async fn a_client_that_does_not_read_is_cut_off() {
         .unwrap();
     // The only place is free again once it was cut off.
     let answer = timeout(
-        PATIENCE,
+        TIMEOUT,
         Client::plain(Version::HTTP_11).get(running.address, "/"),
     )
     .await;
@@ -111,7 +111,7 @@ async fn connections_above_the_limit_wait() {
         "there is no place"
     );
     drop(first);
-    assert_eq!(timeout(PATIENCE, waiting).await.unwrap().unwrap().0, 200);
+    assert_eq!(timeout(TIMEOUT, waiting).await.unwrap().unwrap().0, 200);
     running.stop().await;
 }
 

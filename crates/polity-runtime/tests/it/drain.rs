@@ -10,9 +10,9 @@ use polity_runtime::serve::Limits;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use crate::world::{Client, Running, get, read};
+use crate::support::{Client, Running, get, read};
 
-/// A handler that tells when it was entered and answers when it is let go.
+/// A handler that signals when it was entered, and responds when it is released.
 #[derive(Clone, Default)]
 struct Gate {
     entered: Arc<Notify>,
@@ -60,7 +60,7 @@ async fn running_requests_end_and_new_connections_are_refused() {
 }
 
 #[tokio::test]
-async fn what_does_not_end_is_cut_off() {
+async fn connections_that_do_not_end_are_closed() {
     let gate = Gate::default();
     let limits = Limits {
         drain_timeout: Duration::from_millis(50),

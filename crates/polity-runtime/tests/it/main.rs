@@ -5,4 +5,4 @@ mod bounds;
 mod drain;
 mod peer;
 mod reload;
-mod world;
+mod support;

@@ -1,4 +1,4 @@
-//! What the handler learns about its client, over every protocol.
+//! The information about the client that a handler gets, over every protocol.
 
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -7,11 +7,11 @@ use polity_pki::ClientIdentity;
 use polity_runtime::serve::{Limits, Peer};
 use polity_runtime::tls::{ClientAuthMode, ServerTls};
 
-use crate::world::{Client, Running, authority, client_leaf, material, server_leaf};
+use crate::support::{Client, Running, authority, client_leaf, material, server_leaf};
 
 const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 
-/// Answers with the version, whether it was encrypted, and the user.
+/// Responds with the version, whether TLS was used, and the user.
 fn who() -> Router {
     let handler = async |version: Version, Extension(peer): Extension<Peer>| {
         assert!(peer.address.ip().is_loopback());

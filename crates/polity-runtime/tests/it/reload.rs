@@ -18,8 +18,8 @@ use polity_runtime::tls::{
 use polity_runtime::{Clock, Shutdown};
 use tokio::time::timeout;
 
-use crate::world::{
-    Client, PATIENCE, Running, authority, client_leaf, get, material, read, server_leaf,
+use crate::support::{
+    Client, Running, TIMEOUT, authority, client_leaf, get, material, read, server_leaf,
 };
 
 fn router() -> Router {
@@ -104,7 +104,7 @@ async fn client_authorities_are_swapped_too() {
 }
 
 #[test]
-fn broken_material_is_told_apart() {
+fn errors_in_tls_material_are_distinguished() {
     let ca = authority();
     let (leaf, other) = (server_leaf(&ca), server_leaf(&ca));
     let good = material(&leaf);
@@ -193,7 +193,7 @@ impl Watched {
                 }
             }
         };
-        timeout(PATIENCE, shown)
+        timeout(TIMEOUT, shown)
             .await
             .expect("the certificate is shown");
     }

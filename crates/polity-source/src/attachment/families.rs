@@ -27,6 +27,9 @@ pub struct Missing {
     pub family: Family,
     pub what: String,
     pub why: String,
+    /// The group and kind whose objects could not be read.
+    #[serde(skip)]
+    pub kind: Option<(String, String)>,
 }
 
 impl fmt::Display for Missing {
@@ -38,7 +41,7 @@ impl fmt::Display for Missing {
 impl Family {
     pub const ALL: [Self; 3] = [Self::Admission, Self::Configuration, Self::Attachment];
 
-    /// The kinds of policies whose family their group and kind tell: group and kind. Attached policies are of any kind.
+    /// The kinds of policies whose family follows from group and kind. Attached policies are of any kind.
     pub fn kinds() -> impl Iterator<Item = (Self, &'static str, &'static str)> {
         let admission =
             PolicyKind::ALL.map(|kind| (Self::Admission, ADMISSION_GROUP, kind.as_str()));
@@ -78,6 +81,7 @@ impl Family {
             family: self,
             what: format!("{n_policies} {} {policies}", self.as_str()),
             why: "this command does not look at them".to_owned(),
+            kind: None,
         })
     }
 }

@@ -16,12 +16,14 @@ pub enum NameError {
         text: String,
         /// Kinds with a similar name.
         similar: Vec<String>,
+        /// All kinds that have a name here.
+        known: Vec<String>,
     },
     #[error("{text} may mean {}", kinds.join(" or "))]
     AmbiguousKind { text: String, kinds: Vec<String> },
     #[error("{0} names no object")]
     NoName(String),
-    #[error("{0} is not found or not readable")]
+    #[error("{0} is not found")]
     NotFound(ObjectRef),
 }
 
@@ -118,6 +120,7 @@ impl Names {
                 Err(NameError::UnknownKind {
                     text: text.to_owned(),
                     similar: near.into_iter().map(str::to_owned).collect(),
+                    known: self.known(),
                 })
             }
             many => {
@@ -128,6 +131,12 @@ impl Names {
                 })
             }
         }
+    }
+
+    fn known(&self) -> Vec<String> {
+        let kinds = self.by_name.values().flatten();
+        let kinds: BTreeSet<&String> = kinds.map(|(_, kind)| kind).collect();
+        kinds.into_iter().cloned().collect()
     }
 
     /// The object that `KIND/NAME` or `KIND/NAMESPACE/NAME` means, which must be there.

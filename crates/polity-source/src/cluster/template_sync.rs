@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use polity_comply::Kind;
-use polity_core::governance::{Compliance, Dependency, names};
+use polity_core::governance::{Compliance, names};
 use polity_core::{GroupVersion, GroupVersionKind, ObjectKey};
 use polity_govern::dependency::{Found, namespace_to_read};
+use polity_govern::objects::Dependency;
 use polity_govern::sync::{Cluster, TemplateKind};
 use serde_json::Value;
 

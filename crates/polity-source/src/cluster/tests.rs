@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use polity_comply::Cluster as _;
-use polity_core::governance::{Compliance, Dependency, names};
+use polity_core::governance::{Compliance, names};
 use polity_core::selector::LabelSelector;
 use polity_core::{GroupVersionKind, ObjectKey};
 use polity_govern::dependency::Found;
+use polity_govern::objects::Dependency;
 use polity_govern::sync::{Cluster as _, TemplateKind};
 use polity_template::{Host as _, LookupError, Query};
 use serde_json::{Value, json};

@@ -43,7 +43,7 @@ fn ours(text: &str) -> Result<String, String> {
 
 fn theirs(program: &Path, text: &str) -> Result<String, String> {
     let cases = serde_json::to_vec(&json!([{"template": text, "data": {}}])).unwrap();
-    let answer = peers::templates::ask(program, &[], cases).unwrap();
+    let answer = peers::templates::run_cases(program, &[], cases).unwrap();
     let answer: Value = serde_json::from_str(&answer).unwrap();
     match answer["error"].as_str() {
         Some(error) => Err(error.to_owned()),

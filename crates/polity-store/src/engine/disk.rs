@@ -31,7 +31,7 @@ use self::{
 use super::{Failure, Header, Transaction};
 use crate::{OpenError, Revision};
 
-/// The version of the layout on disk. `docs/design/store.md` says when it changes.
+/// The version of the layout on disk. `docs/design/store.md` defines when it changes.
 const FORMAT: u64 = 1;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -49,13 +49,13 @@ const DATABASE_FILE: &str = "store.redb";
 /// final name was truncated later.
 const UNFINISHED_FILE: &str = "store.redb.new";
 const LOCK_FILE: &str = "lock";
-/// A lock that was just let go of may be held for a moment longer: a process that is being started
-/// has copies of all open files until its program is loaded.
+/// A released lock may stay held for a moment: between `fork` and `exec`, a child process has copies of all open
+/// files.
 const LOCK_TRIES: usize = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Everything is read once, when the store is opened, so the cache only has to hold what a
-/// transaction writes. A process may have twenty stores.
+/// Everything is read once, when the store is opened, so the cache only has to hold the writes of a transaction. A
+/// process may have twenty stores.
 const CACHE_BYTES: usize = 2 << 20;
 
 /// How the database in a file is opened, the first time and after each failure.
@@ -68,7 +68,7 @@ pub(crate) struct Disk {
     database: Option<Database>,
     /// Where the file was read last: the position to report when it turns out to be damaged.
     position: Arc<ReadPosition>,
-    /// Held as long as the engine lives. redb locks its file too, but lets go of it in between.
+    /// Held as long as the engine exists. redb locks its file too, but releases that lock while it reopens the file.
     _lock: File,
 }
 
@@ -136,7 +136,7 @@ impl Disk {
             });
         }
         let database = reading(directory, &file, &position, || {
-            // redb has a lock of its own, with the same copies of it.
+            // redb has its own lock, which `fork` copies in the same way.
             for _ in 0..LOCK_TRIES {
                 match open_database(&file) {
                     Err(DatabaseError::DatabaseAlreadyOpen) => thread::sleep(LOCK_PAUSE),
@@ -229,7 +229,7 @@ impl Disk {
             match self.database()?.begin_read()?.open_table(META) {
                 Ok(table) => Ok(table.get(META_FORMAT)?.map(|version| version.value())),
                 Err(TableError::Storage(error)) => Err(error.into()),
-                // Some other program's database.
+                // A database of another program.
                 Err(_) => Ok(None),
             }
         })?;

@@ -1,4 +1,4 @@
-//! The disk fails at every single operation in turn; what was answered must be what is there.
+//! Every single disk operation fails in turn. The acknowledged writes must equal the stored ones.
 
 use std::{
     fs::OpenOptions,
@@ -163,11 +163,11 @@ fn show(store: &Store<()>) -> (Revision, Vec<String>, Vec<String>) {
     (snapshot.revision(), objects, events)
 }
 
-/// What became of the writes of a run.
+/// The results of the writes of a run.
 #[derive(Default, Debug)]
 struct Tally {
     refused: usize,
-    /// Refused, and there nevertheless, because the disk could not be asked at the time.
+    /// Refused but stored, because the disk could not be read at that time.
     adopted: usize,
 }
 
@@ -193,7 +193,7 @@ async fn write(store: &Store<()>, name: &str, deletes: bool) -> Result<(), Commi
         .map(drop)
 }
 
-/// A store with something in it. Runs start with a copy of it, which is quicker than to make it.
+/// Creates a store with content. Each run starts with a copy of it, which is faster.
 async fn prepare(directory: &Path) {
     let store = open(directory, &Arc::new(Faults::none(false)));
     for name in ["early0", "early1", "early2", "early3"] {

@@ -18,7 +18,7 @@ fn small_history(at_least: usize, per_bucket: usize) -> HistoryLimits {
     }
 }
 
-/// Each write is judged by its condition.
+/// Each write is accepted or refused by its condition.
 #[tokio::test]
 async fn a_write_is_done_only_if_its_condition_holds() {
     let absent = Key::new("b", "ns", "absent");
@@ -115,7 +115,7 @@ async fn a_version_knows_when_its_object_was_created() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_and_nothing_changes() {
+async fn writes_that_are_too_large_are_refused_and_change_nothing() {
     let sizes = SizeLimits {
         value: 100,
         key_part: 10,
@@ -146,7 +146,7 @@ async fn what_is_too_large_is_refused_and_nothing_changes() {
     ));
     assert_eq!(store.current().revision(), Revision::FIRST);
 
-    // Whatever is allowed, the stored form has an end.
+    // The stored size is limited, whatever the limits of a caller.
     let sizes = SizeLimits {
         key_part: usize::MAX,
         ..SizeLimits::default()
@@ -203,9 +203,9 @@ async fn old_revisions_are_shown_as_they_were() {
     assert_eq!(store.at_bucket("b", Revision(7)).err(), Some(future));
 }
 
-/// History and live events join without a gap; a deletion has its own revision.
+/// History and live events join without a gap. A deletion has its own revision.
 #[tokio::test]
-async fn a_watch_hands_out_what_was_and_what_will_be() {
+async fn a_watch_returns_past_and_future_events() {
     let store = open(&Options::memory());
     set(&store, "b", "x", "1").await;
     set(&store, "c", "x", "2").await;
@@ -241,8 +241,7 @@ async fn a_watch_may_begin_in_the_future() {
     assert_eq!(show_event(&watch.next().await.unwrap()), "~x=3@4<2@3");
 }
 
-/// A bookmark may be as new as the store when nothing is left to hand out, and never newer than
-/// that.
+/// A bookmark has the revision of the store when all events were returned, and never a newer one.
 #[tokio::test]
 async fn a_watch_knows_up_to_where_it_has_seen_everything() {
     let store = open(&Options::memory());
@@ -316,7 +315,7 @@ async fn dropping_the_last_handle_closes_the_store() {
     assert_eq!(watch.next().await.unwrap_err(), WatchEnd::Closed);
 }
 
-/// The history is bounded, and who falls out of it is told.
+/// The history is bounded, and a watch that falls behind gets an error.
 #[tokio::test]
 async fn a_watch_that_falls_out_of_the_history_ends() {
     let store = open(&Options {
@@ -392,7 +391,7 @@ async fn old_and_large_events_leave_the_history() {
     );
 }
 
-/// What was compacted on request is gone for new readers of every bucket.
+/// After a compaction, earlier events are not available to new readers of any bucket.
 #[tokio::test]
 async fn compaction_on_request_forgets_the_past() {
     let directory = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ async fn no_update_is_lost() {
     assert_eq!(show(&store.current(), "counters"), ["ns/one=1000@1001"]);
 }
 
-/// All watchers see every write once and in the same order, from wherever they start.
+/// All watchers see every write once and in the same order, regardless of where they start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_watcher_sees_every_write_once_and_in_order() {
     const WRITES: usize = 2500;
@@ -113,9 +113,9 @@ async fn every_watcher_sees_every_write_once_and_in_order() {
     store.close().await;
 }
 
-/// Who does not read is cut off; nobody else notices.
+/// A watcher that does not read loses its watch, and other watchers are not affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_watcher_holds_up_nobody() {
+async fn a_slow_watcher_does_not_delay_others() {
     let history = HistoryLimits {
         per_bucket: 300,
         at_least: 100,
@@ -136,7 +136,7 @@ async fn a_slow_watcher_holds_up_nobody() {
     drop(resumed);
 }
 
-/// Writes whose callers went away do not stop those of others.
+/// Writes whose callers have gone do not block other writes.
 #[tokio::test]
 async fn a_dropped_write_is_done_or_not_and_others_go_on() {
     let store = open(&Options::memory());

@@ -33,11 +33,9 @@ fn key(name: &str) -> Key {
     Key::new("b", "ns", name)
 }
 
-/// Writes until it is killed; says before each write what it tries, and after it what was
-/// acknowledged.
+/// Writes until it is killed. It prints each attempt before the write, and each acknowledgement after it.
 ///
-/// It is a test so that the test binary can be started as this process; without the variable it has
-/// nothing to do.
+/// It is a test so that the test binary can be started as this process. Without the variable it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Some(directory) = env("POLITY_STORE_CRASH_DIRECTORY") else {
@@ -59,7 +57,7 @@ async fn write_for_ever(store: TestStore, writer: usize) {
         let name = format!("{writer}-{}", number % KEYS_PER_WRITER as u64);
         let key = key(&name);
         let exists = store.current().get(&key).is_some();
-        // Half of the changes to what exists are deletions.
+        // Half of the changes to existing objects are deletions.
         let content = format!("{number}{}", "x".repeat(number as usize % 3000));
         let (sign, write) = if exists && number % 2 == 0 {
             ("-", delete(&key, Expect::Anything, &content))
@@ -79,7 +77,7 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-/// What the parent knows of a key: what was acknowledged last, and what was tried since.
+/// The parent's knowledge of a key: the last acknowledged write, and the attempts since then.
 #[derive(Default)]
 struct Known {
     /// The content and its revision; none if the last acknowledged write was a deletion.
@@ -119,13 +117,13 @@ impl Witness {
                 self.newest = self.newest.max(revision);
                 self.n_acknowledged += 1;
             }
-            // The test harness talks too.
+            // Output of the test harness.
             _ => {}
         }
     }
 
-    /// Compares what is there with what was heard, and takes over what became of attempts without
-    /// an answer.
+    /// Compares the stored objects with the acknowledged writes, and adopts the result of attempts without an
+    /// acknowledgement.
     fn check(&mut self, store: &TestStore) {
         let snapshot = store.current();
         assert!(
@@ -138,7 +136,7 @@ impl Witness {
                 .filter(|object| !self.keys.contains_key(&*object.key.name))
                 .count(),
             0,
-            "objects nobody wrote"
+            "objects that were never written"
         );
         for (name, known) in &mut self.keys {
             let found = snapshot.get(&key(name));
@@ -163,7 +161,7 @@ impl Witness {
     }
 }
 
-/// Lets a child write until it has acknowledged this many writes, then kills it, and hears it out.
+/// Lets a child acknowledge this many writes, kills it, and reads the rest of its output.
 fn write_and_kill(directory: &Path, n_writes: usize, delay: Duration, witness: &mut Witness) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--nocapture", "--quiet"])
@@ -181,7 +179,7 @@ fn write_and_kill(directory: &Path, n_writes: usize, delay: Duration, witness: &
         line.clear();
         if witness.n_acknowledged == enough {
             std::thread::sleep(delay); // tidy: not to wait for something, but to hit another phase of a transaction
-            // SIGKILL; what it said before is still in the pipe.
+            // SIGKILL. Earlier output is still in the pipe.
             child.kill().unwrap();
         }
     }
@@ -195,7 +193,7 @@ fn write_and_kill(directory: &Path, n_writes: usize, delay: Duration, witness: &
     );
 }
 
-/// A short cut; `POLITY_STORE_CRASHES=500` makes it a long run.
+/// A short run. `POLITY_STORE_CRASHES=500` makes it a long run.
 #[tokio::test]
 async fn killed_at_any_moment_nothing_acknowledged_is_lost() {
     let n_crashes = env("POLITY_STORE_CRASHES").map_or(25, |number| number.parse().unwrap());

@@ -1,4 +1,4 @@
-//! What is wrong with a directory is said clearly, and nothing in it is lost by saying so.
+//! A problem with the directory is reported with its cause, and no data is lost.
 
 use std::{
     fs::{self, OpenOptions},
@@ -30,7 +30,7 @@ async fn the_directory_is_made_for_its_owner_only() {
     }
 }
 
-/// Between `fork` and `exec` a child holds a copy of the lock that its parent has let go of.
+/// Between `fork` and `exec`, a child holds a copy of a lock that its parent has released.
 #[tokio::test]
 async fn a_closed_store_opens_again_while_processes_are_started() {
     let root = tempfile::tempdir().unwrap();
@@ -209,12 +209,12 @@ async fn full_disk_child() {
     check_writable_again(store, &directory, kept).await;
 }
 
-/// Writes until there is no space, and checks that reads go on. Returns the revision of the last
-/// write that was done.
+/// Writes until there is no space, and checks that reads still work. Returns the revision of the last successful
+/// write.
 async fn write_until_full(store: &TestStore) -> Revision {
     let mut kept = Revision::FIRST;
     let mut refused = 0;
-    // Many times what fits; and several attempts after it is full.
+    // Far more than fits, with several attempts after the disk is full.
     for number in 0..500 {
         let write = put(
             &Key::new("b", "ns", format!("o{number:03}")),

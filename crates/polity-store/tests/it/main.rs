@@ -1,4 +1,4 @@
-//! The store from outside: what it promises to the API server that stands on it.
+//! The public API of the store, as the API server uses it.
 
 #![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
 

@@ -38,11 +38,11 @@ enum Condition {
 
 /// Everything that ever happened, without bounds.
 struct Model {
-    /// The objects after each revision, from the first on: what is shown, and its revision.
+    /// The objects after each revision: their content and their revision.
     states: Vec<BTreeMap<Key, (String, u64)>>,
-    /// Bucket, revision and what is shown of each event.
+    /// Bucket, revision and text of each event.
     events: Vec<(&'static str, u64, String)>,
-    /// What compactions on request asked for.
+    /// The revision of the latest explicit compaction.
     floor: u64,
 }
 
@@ -67,7 +67,7 @@ impl Model {
         self.states.len() as u64
     }
 
-    /// What the store must answer to a write, and what it changes.
+    /// The expected response to a write, and its effect.
     fn write(&mut self, key: &Key, condition: Condition, deletes: bool, content: &str) -> String {
         let revision = self.newest() + 1;
         let mut next = self.states.last().cloned().unwrap_or_default();
@@ -117,7 +117,7 @@ impl Model {
         events.map(|(_, _, shown)| shown.as_str()).collect()
     }
 
-    /// Whether what the store shows of the present and the past is what happened.
+    /// Checks that the store shows the current objects and the history of the model.
     fn check(&self, store: &TestStore) {
         assert_eq!(store.current().revision(), Revision(self.newest()));
         for revision in 0..=self.newest() {
@@ -251,7 +251,7 @@ async fn run(steps: Vec<Step>) {
                 let closed = store.clone();
                 store.close().await;
                 store = open(&options);
-                // Asked after closing, which may drop what is too old.
+                // Read after closing, which may drop old events.
                 assert_eq!(store.oldest(), closed.oldest());
                 let mut positions = positions.into_iter();
                 watches = BUCKETS.map(|bucket| {

@@ -1,4 +1,4 @@
-//! What the tests share: short ways to write and to read.
+//! Helpers of the tests to write and read.
 
 use std::{
     path::Path,
@@ -115,7 +115,7 @@ pub(crate) fn show_event(event: &Event<Size>) -> String {
     )
 }
 
-/// What a watch can hand out at once.
+/// The events that a watch returns without waiting.
 pub(crate) fn ready(store: &TestStore, bucket: &str, after: u64) -> Vec<String> {
     let mut watch = store
         .watch(bucket, Revision(after))
@@ -139,7 +139,7 @@ pub(crate) fn kind(error: &CommitError<Size>) -> String {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that only moves when a test moves it.
 #[derive(Clone, Default)]
 pub(crate) struct FakeClock(Arc<AtomicU64>);
 
@@ -178,7 +178,7 @@ pub(crate) async fn filled(directory: &Path) -> Vec<String> {
     shown
 }
 
-/// What a test that runs as a child process is told, and how long the long tests run.
+/// Environment variables: instructions for a test that runs as a child process, and the duration of long tests.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test process has no flags of its own"

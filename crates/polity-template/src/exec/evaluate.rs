@@ -1,4 +1,4 @@
-//! What pipelines come to: commands, operands, fields, and calls with their arguments.
+//! Evaluates pipelines: commands, operands, fields, and calls with their arguments.
 
 use super::{At, ExecuteError, Found, Machine, Ran};
 use crate::builtins;
@@ -226,7 +226,7 @@ impl<'t> Machine<'t, '_, '_> {
     }
 
     /// Calls a function, or a method of `receiver`, with evaluated arguments.
-    #[expect(clippy::too_many_arguments, reason = "what a call is made of")]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a call")]
     fn call(
         &mut self,
         dot: &Found,
@@ -323,7 +323,7 @@ impl<'t> Machine<'t, '_, '_> {
         Ok(last.map_or(value, |last| last.value))
     }
 
-    /// What an operand is, where nothing is known about what is wanted.
+    /// The value of an operand if no type is expected.
     fn operand(&mut self, dot: &Found, operand: &'t Operand) -> Ran<Found> {
         match &operand.term {
             Term::Dot => Ok(dot.clone()),

@@ -1,7 +1,7 @@
 //! Objects of the cluster: `lookup`, and its shorter forms for secrets, config maps, claims and nodes.
 //!
-//! In a hub without a service account only the namespace of the root policy can be read, and of what
-//! has no namespace only the ManagedCluster the policy is resolved for.
+//! In a hub without a service account, a template can only read the namespace of the root policy, and of
+//! cluster-scoped objects only the ManagedCluster for which the policy is resolved.
 
 use std::rc::Rc;
 
@@ -75,7 +75,7 @@ pub(crate) const TABLE: &[(&str, Function)] = &[
 
 const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
 
-/// What a template looks for.
+/// The object or list that a template looks up.
 struct Wanted<'w> {
     api_version: &'w str,
     kind: &'w str,
@@ -84,7 +84,7 @@ struct Wanted<'w> {
     selector: &'w str,
 }
 
-/// What was found: one object, or none, or a list.
+/// The result of a lookup: one object, none, or a list.
 enum Found {
     One(Option<Json>),
     Many(Vec<Json>),
@@ -212,7 +212,7 @@ fn not_found(resource: &str, name: &str) -> String {
     format!("{resource} \"{name}\" not found")
 }
 
-/// The `data` of a Secret or ConfigMap; `None` when there is no such object.
+/// The `data` of a Secret or ConfigMap. `None` if it does not exist.
 fn data(
     run: &mut Run<'_>,
     kind: &str,

@@ -77,7 +77,7 @@ fn with_ints(json: &serde_json::Value) -> Value {
     }
 }
 
-/// A value as JSON; what JSON cannot say is an error.
+/// Converts a value to JSON. Values that JSON cannot represent are an error.
 fn to_json(run: &mut Run<'_>, value: &Value, depth: usize) -> Result<serde_json::Value, Failure> {
     if depth > DEEPEST {
         return Err(too_deep());

@@ -1,4 +1,4 @@
-//! Anything as a number, as `spf13/cast` does it: what is none is zero.
+//! Conversion of any value to a number, as in `spf13/cast`: a value that is not a number becomes zero.
 
 use crate::syntax::number::{parse_float, parse_int};
 use crate::value::Value;
@@ -6,7 +6,7 @@ use crate::value::Value;
 pub(crate) fn to_int64(value: &Value) -> i64 {
     match value {
         Value::Int(number, _) => *number,
-        // Durations and the like are no basic types for the cast.
+        // Durations and similar types are not basic types for the cast.
         Value::Float(number) => go_int(*number),
         Value::Text(text) => parse_int(without_zero_decimals(text), 0).unwrap_or(0),
         Value::Bool(truth) => i64::from(*truth),

@@ -1,5 +1,4 @@
-//! Keys and certificates. What is read and made is the host's; the order of checks and their messages are
-//! sprig's.
+//! Keys and certificates. The host parses and creates them. The order of checks and their messages are those of sprig.
 
 use std::rc::Rc;
 
@@ -19,7 +18,7 @@ const I: Type = Type::Int;
 const L: Type = Type::List;
 const C: Type = Type::Certificate;
 
-/// What making a key or a certificate costs in steps, and what reading one does.
+/// The cost in steps of creating a key or a certificate, and of parsing one.
 const KEY_STEPS: u64 = 100_000;
 const READ_STEPS: u64 = 10_000;
 
@@ -110,7 +109,7 @@ pub(crate) const TABLE: &[(&str, Function)] = &[
     ),
 ];
 
-/// What a template asks of a certificate.
+/// The certificate that a template requests.
 struct Wanted<'v> {
     common_name: &'v Value,
     /// Addresses and names.
@@ -229,7 +228,7 @@ fn build_custom(run: &mut Run<'_>, values: &[Value]) -> Outcome {
     Ok(pair_value(certificate, key))
 }
 
-/// Are these a certificate and a key? Whether they belong together is not asked.
+/// Checks that these are a certificate and a key. It does not check that they belong together.
 fn check_pair(run: &Run<'_>, certificate: &str, key: &str, variable: &str) -> Result<(), Failure> {
     if pem_label(certificate).is_none() {
         return Err("unable to decode certificate".into());
@@ -256,7 +255,7 @@ fn check_key(run: &Run<'_>, key: &str) -> Result<(), String> {
         .map_err(|error| format!("{reading}: {error}"))
 }
 
-/// What the first PEM section of a text calls itself. What looks like one and is not is passed over.
+/// The label of the first valid PEM section of a text.
 fn pem_label(text: &str) -> Option<&str> {
     const BEGIN: &str = "-----BEGIN ";
     let mut rest = text;

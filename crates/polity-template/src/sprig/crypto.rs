@@ -16,7 +16,7 @@ use crate::value::Value;
 const T: Type = Type::Text;
 const I: Type = Type::Int;
 
-/// What hard work costs in steps.
+/// The cost of expensive functions in steps.
 const BCRYPT_STEPS: u64 = 100_000;
 const SCRYPT_STEPS: u64 = 200_000;
 
@@ -174,7 +174,7 @@ fn bcrypt(run: &mut Run<'_>, password: &str) -> Result<String, Failure> {
     ))
 }
 
-/// bcrypt has an alphabet of its own.
+/// bcrypt uses a different alphabet.
 fn bcrypt_base64(bytes: &[u8]) -> String {
     const USUAL: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const OWN: &[u8] = b"./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -187,7 +187,7 @@ fn bcrypt_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes).bytes().filter_map(own).collect()
 }
 
-/// The master password algorithm: the same words give the same password.
+/// The master password algorithm: the same inputs give the same password.
 fn derive_password(run: &mut Run<'_>, values: &[Value]) -> Outcome {
     const SEED: &[u8] = b"com.lyndir.masterpassword";
     let (kind, password) = (text(&values[1]), text(&values[2]));

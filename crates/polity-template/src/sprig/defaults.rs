@@ -1,4 +1,4 @@
-//! Defaults: what to take when there is nothing.
+//! Defaults for empty values.
 
 use super::json;
 use crate::arg::{text, truth};

@@ -197,8 +197,7 @@ fn merge_all(run: &mut Run<'_>, values: &[Value], overwrite: bool) -> Outcome {
     Ok(values[0].clone())
 }
 
-/// What is empty in the target is filled; what is a map on both sides is merged. With `overwrite` the
-/// source wins.
+/// Fills empty values of the target, and merges maps. With `overwrite` the source takes precedence.
 fn merge(
     run: &mut Run<'_>,
     target: &Rc<Map>,

@@ -10,7 +10,7 @@ use crate::syntax::unquote::quote_char;
 use crate::time;
 use crate::value::{DEEPEST, Value};
 
-/// How JSON is written.
+/// The style of encoded JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// With `<`, `>` and `&` escaped.
@@ -29,7 +29,7 @@ pub(super) fn lenient(written: Result<String, Failure>) -> Outcome {
     }
 }
 
-/// All numbers are floats, as for anyone who asks Go for just anything.
+/// All numbers are floats, as when Go decodes into an interface.
 pub(crate) fn read(text: &str) -> Result<Value, Failure> {
     let parsed: Result<serde_json::Value, _> = serde_json::from_str(text);
     match parsed {
@@ -50,7 +50,7 @@ fn floats(json: &serde_json::Value) -> Value {
     }
 }
 
-/// Go's words for the two most common mistakes; otherwise the reader's own.
+/// Go's messages for the two most common errors, otherwise the message of the parser.
 fn syntax_error(text: &str, error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
@@ -78,7 +78,7 @@ fn syntax_error(text: &str, error: &serde_json::Error) -> String {
     }
 }
 
-/// The literal that was begun before this place, and the letter that should stand there.
+/// The literal that began before this position, and the expected character.
 fn literal_before(line: &str, at: usize) -> Option<(&'static str, char)> {
     let before = line.get(..at)?;
     let start = before.rfind(|c: char| !c.is_ascii_alphabetic());

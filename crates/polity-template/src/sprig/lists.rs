@@ -1,5 +1,5 @@
-//! Lists. Most functions come twice: `must…` gives its error back, the other panics with it, which for
-//! a template is the same.
+//! Lists. Most functions exist twice: `must…` returns its error, and the other panics with it, which is the same for a
+//! template.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What values are.
+//! Functions that return the type or kind of values.
 
 use super::strings::{made, truth};
 use crate::arg::text;

@@ -81,8 +81,8 @@ pub(crate) const TABLE: &[(&str, Function)] = &[
     ),
 ];
 
-/// How an error of the pattern is told: given back, or thrown.
-type Telling = fn(&str, Failure) -> Failure;
+/// How an error of the pattern is reported: returned, or as a panic.
+type PatternError = fn(&str, Failure) -> Failure;
 
 fn given(_: &str, failure: Failure) -> Failure {
     failure
@@ -102,7 +102,7 @@ fn panicked(pattern: &str, failure: Failure) -> Failure {
     }
 }
 
-/// Go's words for the common mistakes.
+/// Go's messages for common errors.
 pub(crate) fn error_text(pattern: &str, error: &regex::Error) -> String {
     let shown = error.to_string();
     let reason = shown.lines().last().unwrap_or_default();
@@ -126,7 +126,7 @@ pub(crate) fn error_text(pattern: &str, error: &regex::Error) -> String {
     format!("error parsing regexp: {told}")
 }
 
-fn find(run: &mut Run<'_>, values: &[Value], telling: Telling) -> Outcome {
+fn find(run: &mut Run<'_>, values: &[Value], telling: PatternError) -> Outcome {
     let pattern = run
         .pattern(&rc(&values[0]))
         .map_err(|failure| telling(text(&values[0]), failure))?;
@@ -141,7 +141,7 @@ fn limit(value: &Value) -> usize {
     usize::try_from(int(value)).unwrap_or(usize::MAX)
 }
 
-fn find_all(run: &mut Run<'_>, values: &[Value], telling: Telling) -> Outcome {
+fn find_all(run: &mut Run<'_>, values: &[Value], telling: PatternError) -> Outcome {
     let pattern = run
         .pattern(&rc(&values[0]))
         .map_err(|failure| telling(text(&values[0]), failure))?;
@@ -173,7 +173,7 @@ fn matches_like_go(pattern: &regex::Regex, text: &str) -> Vec<(usize, usize)> {
         .collect()
 }
 
-fn replace(run: &mut Run<'_>, values: &[Value], telling: Telling, literal: bool) -> Outcome {
+fn replace(run: &mut Run<'_>, values: &[Value], telling: PatternError, literal: bool) -> Outcome {
     let pattern = run
         .pattern(&rc(&values[0]))
         .map_err(|failure| telling(text(&values[0]), failure))?;
@@ -202,7 +202,7 @@ fn replace(run: &mut Run<'_>, values: &[Value], telling: Telling, literal: bool)
     made(out)
 }
 
-fn split(run: &mut Run<'_>, values: &[Value], telling: Telling) -> Outcome {
+fn split(run: &mut Run<'_>, values: &[Value], telling: PatternError) -> Outcome {
     let pattern = run
         .pattern(&rc(&values[0]))
         .map_err(|failure| telling(text(&values[0]), failure))?;

@@ -246,7 +246,7 @@ fn cat(run: &mut Run<'_>, values: &[Value]) -> Outcome {
     made(sprintf(run, format.trim_end(), &there)?)
 }
 
-/// Every line behind so many spaces.
+/// Indents every line by this many spaces.
 pub(crate) fn padded(run: &Run<'_>, text: &str, spaces: i64) -> Result<String, Failure> {
     let Ok(spaces) = usize::try_from(spaces) else {
         return Err("strings: negative Repeat count".into());
@@ -267,7 +267,7 @@ fn replace(run: &Run<'_>, whole: &str, old: &str, new: &str) -> Outcome {
     made(whole.replace(old, new))
 }
 
-/// The texts of a list; nothing is left out of it, and anything else is a list of one.
+/// The elements of a list as texts. Any other value is treated as a list of one element.
 pub(crate) fn texts_of(value: &Value) -> Result<Vec<Rc<str>>, Failure> {
     match value {
         Value::List(list) if list.elements == Elements::Texts => Ok(list

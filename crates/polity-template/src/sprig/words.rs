@@ -131,7 +131,7 @@ fn swap_case(text: &str) -> String {
         .collect()
 }
 
-/// Works on bytes, as the original does: beyond ASCII each byte becomes a character of its own.
+/// Works on bytes, as the original does: beyond ASCII each byte becomes a separate character.
 fn no_space(text: &str) -> String {
     let is_space_byte = |byte: u8| is_space(char::from(byte));
     if !text.bytes().any(is_space_byte) {

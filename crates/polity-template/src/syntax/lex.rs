@@ -1,10 +1,10 @@
-//! Cuts a template into tokens: text outside of actions, words inside of them.
+//! Splits a template into tokens: text outside of actions, words inside of them.
 //!
-//! Trim markers are dealt with here, so the parser never sees them, and so are comments.
+//! Trim markers and comments are handled here, so the parser never sees them.
 
 use super::unquote::{quote, quote_char};
 
-/// What separates actions from text.
+/// The delimiters of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delimiters {
     pub left: &'static str,
@@ -60,7 +60,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// As it is shown in errors.
+    /// The text of the token in errors.
     pub(crate) fn shown(&self) -> String {
         match self.kind {
             Kind::Eof => "EOF".to_owned(),
@@ -113,7 +113,7 @@ impl Kind {
     }
 }
 
-/// What a step found: a token, or a failure to show.
+/// The result of a step: a token, or an error message.
 type Found = Result<Kind, String>;
 
 /// Reads tokens one after the other.
@@ -126,7 +126,7 @@ pub(crate) struct Lexer<'t> {
     start_line: usize,
     inside_action: bool,
     paren_depth: usize,
-    /// The right delimiter that is being read trims what follows.
+    /// The right delimiter that is being read trims the following text.
     trims: bool,
     failed: bool,
 }
@@ -165,7 +165,7 @@ impl<'t> Lexer<'t> {
                 let text = &self.input[self.start..self.at];
                 let token = self.token(kind, text);
                 self.take();
-                // What belongs to a delimiter but not to its token is skipped behind it.
+                // Skip the rest of a delimiter that is not part of its token.
                 match kind {
                     Kind::LeftDelim => self.after_left_delimiter(),
                     Kind::RightDelim => self.after_right_delimiter(),
@@ -216,7 +216,7 @@ impl<'t> Lexer<'t> {
         while self.accept(valid) {}
     }
 
-    /// Counts the lines of what was read and starts the next token behind it.
+    /// Counts the lines of the token and starts the next one after it.
     fn take(&mut self) {
         let read = &self.input[self.start..self.at];
         self.line += read.bytes().filter(|b| *b == b'\n').count();
@@ -428,7 +428,7 @@ impl<'t> Lexer<'t> {
         Ok(kind)
     }
 
-    /// May a word end here? `.X.Y` is two tokens, `$x+2` is an error.
+    /// Whether a word may end here. `.X.Y` is two tokens, `$x+2` is an error.
     fn at_terminator(&self) -> bool {
         match self.peek() {
             None | Some(' ' | '\t' | '\r' | '\n' | '.' | ',' | '|' | ':' | ')' | '(') => true,
@@ -471,7 +471,7 @@ impl<'t> Lexer<'t> {
         Err(format!("bad number syntax: {}", quote(text)))
     }
 
-    /// What looks like a number; whether it is one is for the parser to say.
+    /// Scans characters that look like a number. The parser decides whether it is one.
     fn scan_number(&mut self) -> bool {
         self.accept("+-");
         let mut digits = "0123456789_";
@@ -520,7 +520,7 @@ fn is_alphanumeric(c: char) -> bool {
     c == '_' || c.is_alphabetic() || c.is_numeric()
 }
 
-/// `U+0026 '&'`: a character as errors name it. The end of the input is no character.
+/// `U+0026 '&'`: a character in the format of errors. The end of the input is not a character.
 fn code_point(c: Option<char>) -> String {
     match c {
         None => "U+FFFFFFFFFFFFFFFF".to_owned(),

@@ -1,4 +1,4 @@
-//! The tree of a parsed template. Every node knows where it starts and prints as it is shown in errors.
+//! The tree of a parsed template. Every node has its position, and prints in the format of errors.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(crate) enum Node {
     Continue,
 }
 
-/// `if`, `with` and `range`: a pipeline, and what is done with and without a value.
+/// `if`, `with` and `range`: a pipeline, and the blocks with and without a value.
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) pipeline: Pipeline,

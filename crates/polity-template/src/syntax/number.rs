@@ -1,5 +1,5 @@
-//! Number constants: a constant is an integer, an unsigned integer and a float as far as its value
-//! allows, and what it becomes is decided where it is used.
+//! Number constants: a constant is an integer, an unsigned integer and a float as far as its value allows. Its use
+//! determines the type.
 
 use super::unquote::{Unit, quote, unquote_char};
 
@@ -64,7 +64,7 @@ impl Number {
         Ok(number)
     }
 
-    /// Where nothing else is asked for, a constant written like a float is one, and others are integers.
+    /// If no type is expected, a constant written like a float is a float, and others are integers.
     pub(crate) fn looks_like_float(&self) -> bool {
         let hex = self.text.len() > 2
             && matches!(self.text.as_bytes(), [b'0', b'x' | b'X', ..])
@@ -110,7 +110,7 @@ pub(crate) fn parse_uint(text: &str, base: u32) -> Option<u64> {
     fits.then(|| u64::from_str_radix(&digits, radix).ok())?
 }
 
-/// Go's `strconv.ParseFloat` for what is in range.
+/// Go's `strconv.ParseFloat` for values in range.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
     let lower = text.to_ascii_lowercase();
     let unsigned = lower.strip_prefix(['+', '-']).unwrap_or(&lower);
@@ -149,7 +149,7 @@ fn parse_hex_float(text: &str) -> Option<f64> {
     Some(sign * value * 2f64.powi(exponent)).filter(|float| float.is_finite())
 }
 
-/// Underscores stand only between digits, or between a base prefix and a digit.
+/// Underscores are only allowed between digits, or between a base prefix and a digit.
 fn underscores_are_fine(text: &str) -> bool {
     if !text.contains('_') {
         return true;

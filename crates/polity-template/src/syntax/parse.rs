@@ -39,7 +39,7 @@ pub(crate) fn parse(
     Ok(parser.trees)
 }
 
-/// What a definition does not share with the text around it.
+/// The state that a definition does not share with the text around it.
 #[derive(Default)]
 struct Scope {
     variables: Variables,
@@ -92,7 +92,7 @@ struct Parser<'p> {
 
 type Parsed<T> = Result<T, String>;
 
-/// What ends a list of nodes.
+/// The token that ends a list of nodes.
 enum Ending {
     End,
     Else,
@@ -235,7 +235,7 @@ impl Parser<'_> {
         Ok(block)
     }
 
-    /// Runs `parse` in a scope of its own.
+    /// Runs `parse` in a new scope.
     fn scoped<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         let outer = std::mem::take(&mut self.scope);
         let parsed = parse(self);
@@ -345,7 +345,7 @@ impl Parser<'_> {
     }
 
     fn else_control(&mut self) -> Parsed<Item> {
-        // `else if` leaves its `if` to whoever began the branch.
+        // `else if` leaves its `if` to the caller that parses the branch.
         if !matches!(self.peek_word().kind, Kind::If | Kind::With) {
             self.expect(&[Kind::RightDelim], "else")?;
         }
@@ -484,7 +484,7 @@ impl Parser<'_> {
                 return Ok(());
             }
             self.next();
-            // In `$x foo` only `foo` tells that $x is no declaration: up to three tokens go back.
+            // In `$x foo` only `foo` shows that `$x` is not a declaration, so up to three tokens are pushed back.
             let after = self.peek().clone();
             let word = self.peek_word();
             match word.kind {

@@ -1,6 +1,6 @@
 //! Go's quoted texts: reading them, and writing a text as one.
 
-/// The text between quotes: `"…"` with escapes, or `` `…` `` as it stands.
+/// The text between quotes: `"…"` with escapes, or `` `…` `` without.
 pub(crate) fn unquote(quoted: &str) -> Option<String> {
     let (quote, inner) = (quoted.chars().next()?, quoted.get(1..quoted.len() - 1)?);
     match quote {
@@ -29,7 +29,7 @@ pub(crate) enum Unit {
     Byte(u8),
 }
 
-/// The first character of a quoted text, and what follows it.
+/// The first character of a quoted text, and the rest.
 pub(crate) fn unquote_char(text: &str, quote: char) -> Option<(Unit, &str)> {
     let mut chars = text.chars();
     let c = chars.next()?;
@@ -131,7 +131,7 @@ fn escape_into(out: &mut String, c: char, quote: char, ascii: bool) {
     }
 }
 
-/// Letters, marks, numbers, punctuation, symbols and the space, as far as the standard library can tell.
+/// Letters, marks, numbers, punctuation, symbols and the space, as far as the standard library knows them.
 pub(crate) fn is_printable(c: char) -> bool {
     match c {
         ' '..='~' => true,

@@ -30,9 +30,9 @@ enum Piece {
     Minute,
     ZeroSecond,
     Second,
-    /// `.000`: so many digits, behind this sign.
+    /// `.000`: this many digits, after this sign.
     Fraction(char, usize),
-    /// `.999`: up to so many digits, none when it is zero.
+    /// `.999`: up to this many digits, none if zero.
     ShortFraction(char, usize),
     UpperHalf,
     LowerHalf,
@@ -92,7 +92,7 @@ const PIECES: &[(&str, Piece)] = &[
     ("Z07", offset(true, false, 1)),
 ];
 
-/// The first piece of a layout: the text before it, how it is written, and what follows.
+/// The first element of a layout: the text before it, its format, and the rest.
 fn next_piece(layout: &str) -> (&str, Option<(&str, Piece)>, &str) {
     for (at, c) in layout.char_indices() {
         let rest = &layout[at..];
@@ -222,7 +222,7 @@ fn offset_text(seconds: i32, form: OffsetForm) -> String {
     text
 }
 
-/// What was read so far.
+/// The parsed parts of a time.
 #[derive(Debug)]
 struct Fields {
     year: i16,
@@ -246,7 +246,7 @@ enum FieldError {
     OutOfRange(&'static str),
 }
 
-/// Reads a time in this layout; what it says nothing about is taken from `zone`.
+/// Parses a time in this layout. A time without a zone is in `zone`.
 pub(crate) fn parse(layout: &str, value: &str, zone: &TimeZone) -> Result<Zoned, String> {
     let mut fields = Fields {
         year: 0,

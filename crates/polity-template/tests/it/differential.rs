@@ -18,7 +18,7 @@ const FILES: &[(&str, &str)] = &[
 /// Where we differ and mean it: the start of the template, and why.
 const ACCEPTED: &[(&str, &str)] = &[];
 
-/// Functions whose answers cannot be the same twice, or that need what only a cluster has.
+/// Functions whose results vary between runs, or that need a cluster.
 const WITHOUT_CASE: &[&str] = &[
     "now",
     "ago",
@@ -59,7 +59,7 @@ pub(crate) fn ours(text: &str, data: &Value) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// One comparison: what it is called, what Go says, what we say.
+/// One comparison: its name, Go's result and ours.
 struct Comparison {
     name: String,
     theirs: Result<String, String>,
@@ -357,7 +357,7 @@ fn yaml_is_written_as_in_go() {
     report(comparisons.collect());
 }
 
-/// `toYaml` lays lists out as yaml.v3 does; the quotes are those of the other test.
+/// `toYaml` formats lists like yaml.v3. The other test covers quotes.
 #[test]
 fn lists_are_indented_as_in_yaml_v3() {
     let Some(program) = oracle::find() else {

@@ -1,4 +1,4 @@
-//! A world of fixed objects, where it is always noon.
+//! A host with fixed objects and a fixed time.
 
 use std::cell::Cell;
 

@@ -160,7 +160,7 @@ fn nesting_is_bounded_where_it_is_read() {
     assert_eq!(run(&text).unwrap(), "1");
 }
 
-/// A template cannot keep a hub busy with what is meant to be slow.
+/// A template cannot keep a hub busy with functions that are slow by design.
 #[test]
 fn hard_work_costs_many_steps() {
     let limits = Limits {

@@ -1,4 +1,4 @@
-//! The Go program under tools/template-oracle, asked what Go makes of cases.
+//! Runs cases through the Go program in `tools/template-oracle`.
 
 use std::path::Path;
 
@@ -25,9 +25,9 @@ impl GoOutput {
     }
 }
 
-/// What Go makes of these cases, in their order.
+/// Go's results for these cases, in order.
 pub(crate) fn ask(program: &Path, cases: &[Value]) -> Result<Vec<GoOutput>> {
-    let lines = peers::templates::ask(program, &[], serde_json::to_vec(cases)?)?;
+    let lines = peers::templates::run_cases(program, &[], serde_json::to_vec(cases)?)?;
     let answers: Result<Vec<GoOutput>, _> = lines.lines().map(serde_json::from_str).collect();
     let answers = answers?;
     ensure!(

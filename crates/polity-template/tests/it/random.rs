@@ -119,7 +119,7 @@ fn piece() -> impl Strategy<Value = String> {
 
 /// Messages that differ by design, see the accepted differences in docs/design/templates.md.
 fn is_accepted(theirs: &str, ours: &str) -> bool {
-    // Go tells a nil interface from nothing at all where both have no length.
+    // Go distinguishes a nil interface from no value, and both have no length.
     theirs.ends_with("error calling len: len of nil pointer")
         && ours.ends_with("error calling len: reflect: call of reflect.Value.Type on zero Value")
 }

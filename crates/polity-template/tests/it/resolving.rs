@@ -95,9 +95,9 @@ fn fails(outcome: Result<Value, String>, ending: &str) {
     );
 }
 
-/// Section 12: the functions of policies.
+/// The functions of policies.
 #[test]
-fn lookups_read_what_is_there() {
+fn lookups_read_existing_objects() {
     assert_eq!(
         managed("{{ fromConfigMap \"policies\" \"settings\" \"replicas\" }}"),
         Ok(json!("3"))
@@ -172,7 +172,7 @@ fn lookups_read_what_is_there() {
     );
 }
 
-/// Section 12: the unquote rule.
+/// The rule that removes quotes.
 #[test]
 fn conversions_lose_their_quotes() {
     assert_eq!(
@@ -206,7 +206,7 @@ fn conversions_lose_their_quotes() {
 }
 
 #[test]
-fn autoindent_keeps_what_follows_in_place() {
+fn autoindent_keeps_the_following_text_in_place() {
     let rules = Rules::of(Side::Managed);
     let definition =
         json!({"spec": {"config": "top:\n  inner: |\n    {{ \"a\\nb\" | autoindent }}\n"}});
@@ -228,7 +228,7 @@ fn autoindent_keeps_what_follows_in_place() {
 
 /// The context of templates on the managed cluster and on the hub.
 #[test]
-fn contexts_give_what_they_have_and_nothing_else() {
+fn contexts_provide_only_their_variables() {
     assert_eq!(
         managed("{{ .ObjectNamespace }}/{{ .ObjectName }} {{ .Object.spec.replicas }}"),
         Ok(json!("apps/web 2"))
@@ -261,7 +261,7 @@ fn contexts_give_what_they_have_and_nothing_else() {
     );
 }
 
-/// What a hub template without a service account may read.
+/// The objects that a hub template without a service account may read.
 #[test]
 fn hub_lookups_stay_in_their_namespace() {
     assert_eq!(
@@ -299,7 +299,7 @@ fn hub_lookups_stay_in_their_namespace() {
 }
 
 #[test]
-fn refused_functions_say_why() {
+fn refused_functions_return_the_reason() {
     const RISK: &str =
         "use of denylisted template function: function 'env' is considered a security risk";
     fails(managed("{{ env \"HOME\" }}"), RISK);
@@ -328,7 +328,7 @@ fn refused_functions_say_why() {
     );
 }
 
-/// Whatever way a secret value is used, it leaves the hub encrypted.
+/// A secret value is encrypted when it leaves the hub, regardless of how it is used.
 #[test]
 fn secret_values_are_encrypted_and_decrypted() {
     let encrypting = Rules {
@@ -418,7 +418,7 @@ fn errors_do_not_show_secret_data() {
 }
 
 #[test]
-fn what_was_noticed_is_told() {
+fn observations_are_returned() {
     let host = host();
     let rules = Rules::of(Side::Managed);
     let resolver = Resolver {
@@ -464,7 +464,7 @@ fn what_was_noticed_is_told() {
 }
 
 #[test]
-fn errors_tell_whether_another_try_is_worth_it() {
+fn errors_show_whether_a_retry_may_succeed() {
     let retryable = |template: &str| {
         let rules = Rules::of(Side::Managed);
         let error = resolve(&rules, &Context::Nothing, &json!({ "v": template })).unwrap_err();
@@ -510,7 +510,7 @@ fn raw_text_is_yaml_when_it_is_resolved() {
     assert!(matches!(error, ResolveError::NotYaml(_)), "{error}");
 }
 
-/// An object without templates is left alone, even where YAML would read it differently.
+/// An object without templates is unchanged, even if YAML would parse it differently.
 #[test]
 fn objects_without_templates_stay_as_they_are() {
     let rules = Rules::of(Side::Managed);

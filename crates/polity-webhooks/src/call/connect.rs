@@ -63,7 +63,7 @@ pub(super) enum SendError {
     /// The connection was refused.
     #[error("{0}")]
     NotReached(String),
-    /// The connection was made, so the endpoint may have received the request.
+    /// The connection was established, so the endpoint may have received the request.
     #[error("{0}")]
     Failed(String),
 }
@@ -119,7 +119,7 @@ enum ConnectError {
     NotTrusted(String),
 }
 
-/// Opens TLS connections to wherever the URI points, as one server name.
+/// Opens TLS connections to the address in the URI, with one server name.
 #[derive(Debug, Clone)]
 struct Connector {
     config: Arc<ClientConfig>,

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::Value;
 
-/// The message for an error response, as client-go writes it. A Status in the body is used as it is.
+/// The message for an error response, as in client-go. A Status in the body is used unchanged.
 pub(super) fn refusal_text(status: StatusCode, content_type: &str, body: &[u8]) -> String {
     if let Some(message) = status_message(body) {
         return message;

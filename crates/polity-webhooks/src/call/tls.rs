@@ -1,4 +1,4 @@
-//! Whom we believe to be the webhook.
+//! Verification of the webhook's certificate.
 
 use std::sync::{Arc, OnceLock};
 
@@ -81,8 +81,8 @@ fn system_roots() -> Arc<RootCertStore> {
     Arc::clone(ROOTS.get_or_init(load))
 }
 
-/// The usual checks, and one exception that Go makes and webhooks rely on: a certificate that
-/// stands in the bundle itself is trusted as the server's, even if it is an authority's.
+/// The standard checks, with one exception that Go makes and webhooks rely on: a certificate in the bundle itself is
+/// trusted as the server certificate, even if it is a CA certificate.
 #[derive(Debug)]
 struct Verifier {
     usual: Arc<WebPkiServerVerifier>,
@@ -231,7 +231,7 @@ pub(super) fn text(error: &std::io::Error, server_name: &str) -> String {
 }
 
 fn not_for_name(server_name: &str, presented: &[String]) -> String {
-    // They come as `DnsName("a")` and `IpAddress(1.2.3.4)`.
+    // The format is `DnsName("a")` and `IpAddress(1.2.3.4)`.
     let names = |kind: &str| -> Vec<String> {
         let inside = |name: &String| {
             let inner = name

@@ -1,9 +1,9 @@
-//! What a webhook is sent, how it is reached, and what becomes of its answers.
+//! The requests to webhooks, their connections, and the handling of responses.
 
 use super::*;
 
 #[tokio::test]
-async fn a_review_holds_what_a_real_one_holds() {
+async fn a_review_has_the_content_of_a_real_one() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let cluster = Cluster::new();
     let mut given = Given::create();
@@ -71,7 +71,7 @@ async fn v1beta1_is_spoken_where_it_is_asked_for_first() {
     );
 }
 
-/// What a 1.37 server says to each of these answers, as far as it is not Go's own JSON parser speaking.
+/// The messages of a 1.37 server for these responses, except for those of Go's JSON parser.
 #[tokio::test]
 async fn improper_answers_are_call_failures() {
     let hooks = Hooks::start(|request, uid| {
@@ -228,7 +228,7 @@ async fn webhooks_that_cannot_be_reached_are_call_failures() {
     let cluster = Cluster::new();
     let port = hooks.address().port();
     let cases = [
-        // Nobody listens on port 1.
+        // No process listens on port 1.
         (json!({"url": "https://127.0.0.1:1/x"}), "Post \"https://127.0.0.1:1/x?timeout=5s\": dial tcp 127.0.0.1:1: connect: connection refused".to_owned()),
         (
             json!({"url": format!("https://127.0.0.1:{port}/x")}),

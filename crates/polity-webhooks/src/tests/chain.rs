@@ -1,4 +1,4 @@
-//! What webhooks do to a request, alone and together.
+//! The effects of webhooks on a request, alone and together.
 
 use super::*;
 
@@ -90,7 +90,7 @@ async fn patches_are_applied_read_and_passed_on() {
 
 #[tokio::test]
 async fn mutating_webhooks_run_in_order_and_again_if_needed() {
-    // `set-x` changes the object whenever it is asked, until its mark is there.
+    // `set-x` changes the object in every call until its mark is set.
     let hooks = Hooks::start(|path, _| match path {
         "/mark" => patch(&json!([{"op": "add", "path": "/metadata/labels/mark", "value": "1"}])),
         "/again" => patch(&json!([{"op": "add", "path": "/metadata/labels/again", "value": "2"}])),
@@ -155,7 +155,7 @@ async fn mutating_webhooks_run_in_order_and_again_if_needed() {
 
 #[tokio::test]
 async fn validating_webhooks_run_in_parallel_and_all_finish() {
-    // Each answer waits until all calls have arrived, so calls one after the other would never end.
+    // Each response waits until all calls have arrived, so sequential calls would never end.
     let everyone_here = Arc::new(tokio::sync::Barrier::new(4));
     let hooks = Hooks::start(move |path, _| CannedResponse {
         barrier: Some(Arc::clone(&everyone_here)),
@@ -237,7 +237,7 @@ async fn warnings_and_annotations_are_collected_even_from_refusals() {
 }
 
 #[tokio::test]
-async fn a_new_index_takes_over_what_did_not_change() {
+async fn a_new_index_reuses_unchanged_webhooks() {
     let hooks = Hooks::start(|_, _| allow()).await;
     let kept = configuration("Validating", "kept", &[hooks.webhook("h.x.y", "/kept")]);
     let mut changed = configuration(

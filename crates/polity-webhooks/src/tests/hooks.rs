@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// What to answer.
+/// The configured response.
 #[derive(Clone)]
 pub(super) struct CannedResponse {
     pub(super) status: u16,
@@ -30,7 +30,7 @@ pub(super) struct CannedResponse {
     pub(super) body: Vec<u8>,
     pub(super) retry_after: Option<u32>,
     pub(super) delay: Duration,
-    /// Answers only when so many requests have arrived.
+    /// Responds only when this many requests have arrived.
     pub(super) barrier: Option<Arc<tokio::sync::Barrier>>,
     /// Closes the connection instead of answering.
     pub(super) drop_connection: bool,
@@ -105,7 +105,7 @@ pub(super) struct Seen {
     pub(super) path: String,
     pub(super) host: String,
     pub(super) body: Value,
-    /// Which connection it came on.
+    /// The connection of the request.
     pub(super) connection: SocketAddr,
 }
 
@@ -297,7 +297,7 @@ async fn answer(
         Err(error) => error.into_bytes(),
     };
     let data = futures::stream::iter([Ok(Frame::data(Bytes::from(body)))]);
-    // What was said is sent while the stream is pending.
+    // Earlier data is sent while the stream is pending.
     let end = futures::stream::once(async {
         tokio::task::yield_now().await;
         Err(Dropped)

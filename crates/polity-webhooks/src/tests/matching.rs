@@ -1,4 +1,4 @@
-//! Tables of what a webhook is called for.
+//! Tables of requests that a webhook matches.
 
 use super::*;
 use crate::matching::matched;
@@ -136,7 +136,7 @@ fn namespace_selectors() {
     assert_eq!(
         outcome(&given, json!({"namespaceSelector": {}})),
         "v1",
-        "an empty selector asks nobody"
+        "an empty selector calls no webhook"
     );
     let elsewhere = json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}, "rules": []});
     assert_eq!(

@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt as _};
 use polity_api::policies::v1::{ClusterAdmissionPolicy, PolicyServer};
 use polity_cli::local::{Local, RunState};
 use polity_runtime::args::ClientArgs;
-use polity_runtime::{client, dirs, env};
+use polity_runtime::client;
 
 use crate::defaults::{MARKER, SERVER};
 use crate::hub::NAMESPACE;
@@ -18,7 +18,7 @@ use crate::samples;
 /// What the hints depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// The data directory, where other commands must be told of it.
+    /// The data directory, if other commands need --data-dir to find it.
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) server: Server,
     /// The sample policies that there are.
@@ -56,28 +56,19 @@ impl Facts {
         log: Option<PathBuf>,
         is_exposed: bool,
     ) -> Self {
-        let data_dir = local.dir();
         let hub = hub(run).await;
         let (server, samples) = match &hub {
             Ok(hub) => (server(hub, run.started).await, sample_policies(hub).await),
             Err(_) => (Server::Present, Vec::new()),
         };
         Self {
-            data_dir: (!is_found(data_dir)).then(|| data_dir.to_owned()),
+            data_dir: local.unusual_dir().map(Path::to_owned),
             server,
             samples,
             brings_samples: samples::names().next().is_some(),
             log,
             is_exposed,
         }
-    }
-}
-
-/// Whether commands without a flag find this directory.
-fn is_found(data_dir: &Path) -> bool {
-    match env::read(env::DATA_DIR) {
-        Some(named) => std::path::absolute(named).is_ok_and(|named| named == data_dir),
-        None => dirs::data_dir().is_ok_and(|default| default == data_dir),
     }
 }
 

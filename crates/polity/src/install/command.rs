@@ -10,9 +10,9 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt as _};
 use polity_cli::exit::Exit;
 use polity_lifecycle::install::Installation;
+use polity_reconcile::{WriteError, Writer};
 use polity_runtime::args::{ClientArgs, HumanDuration};
 use polity_runtime::retry::{self, Backoff};
-use polity_runtime::write::{WriteError, Writer};
 use polity_runtime::{Clock, env};
 use serde_json::Value;
 
@@ -33,8 +33,6 @@ const IMAGE_HINT: &str = "build it from a clone with `podman build -t REGISTRY/p
     after_help = "Examples:\n  polity install --print                                   print the manifests\n  polity install --image registry.example.com/polity:v0.1.0\n  polity install --image polity:dev --namespace policies --timeout 5m\n\nNo registry has the default image: docs/guides/install.md shows how to build\none. Policy servers that are there already are left as they are.\n\nExit codes: 0 installed, 1 the controller did not become ready, 2 error."
 )]
 pub(crate) struct InstallArgs {
-    #[command(flatten)]
-    client: ClientArgs,
     /// Print the manifests and change nothing
     #[arg(long)]
     print: bool,
@@ -56,6 +54,8 @@ pub(crate) struct InstallArgs {
     /// Write all but the definitions to files in this folder
     #[arg(long, value_name = "FOLDER", hide = true, conflicts_with = "print")]
     folder: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientArgs,
 }
 
 impl InstallArgs {
@@ -77,9 +77,12 @@ impl InstallArgs {
             replicas,
         };
         if let Some(folder) = folder {
-            std::fs::create_dir_all(&folder)?;
+            std::fs::create_dir_all(&folder)
+                .with_context(|| format!("creating {}", folder.display()))?;
             for (name, text) in files(&installation)? {
-                std::fs::write(folder.join(name), text)?;
+                let path = folder.join(name);
+                std::fs::write(&path, text)
+                    .with_context(|| format!("writing {}", path.display()))?;
             }
         } else if print {
             let text = printed(&installation)?;
@@ -205,7 +208,7 @@ pub(crate) async fn apply_manifest(
     if existing == Existing::Left && is_there(&api, &name).await.with_context(what)? {
         return Ok(());
     }
-    let writer = Writer::new(api, kind, MANAGER);
+    let writer = Writer::of_kind(client, kind, MANAGER);
     let pauses = Backoff::new(
         Duration::from_millis(100),
         Duration::from_secs(1),

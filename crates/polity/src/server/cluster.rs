@@ -1,4 +1,4 @@
-//! Flags of a replica that a cluster tells what to serve. Our controller sets their variables.
+//! Flags of a replica that serves the policies of a cluster. The controller sets their variables.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub(super) struct InClusterArgs {
     /// Serve the policies of this PolicyServer, as one of its replicas
     #[arg(long, env = env::POLICY_SERVER, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) policy_server: Option<String>,
-    /// The pod of this replica; it ends in the number of the replica
+    /// The Pod of this replica; its name ends with the ordinal
     #[arg(long, env = env::POD_NAME, value_name = "NAME")]
     pod_name: Option<String>,
     /// The namespace of the pod, where the PolicyRevisions and the Lease are
@@ -20,13 +20,13 @@ pub(super) struct InClusterArgs {
     /// The UID of the pod
     #[arg(long, env = env::POD_UID, value_name = "UID")]
     pod_uid: Option<String>,
-    /// Where the replicas keep modules for each other; without, each fetches and compiles for itself
+    /// Directory of the module cache that the replicas share; without it, each replica fetches and compiles by itself
     #[arg(long, env = env::CACHE_DIR, value_name = "DIRECTORY", requires = "cache_signing_dir")]
     cache_dir: Option<PathBuf>,
-    /// What the files of the cache are signed with: tls.crt, tls.key, ca.crt
+    /// Directory with the certificate that signs the cache: tls.crt, tls.key, ca.crt
     #[arg(long, env = env::CACHE_SIGNING_DIR, value_name = "DIRECTORY")]
     cache_signing_dir: Option<PathBuf>,
-    /// What policies of namespaces may call [default: server.yml beside --policies]
+    /// File with the capabilities of namespaced policies [default: server.yml beside --policies]
     #[arg(long, env = env::SERVER_CONFIG, value_name = "FILE")]
     server_config: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl InClusterArgs {
         })
     }
 
-    /// The file stands beside the one with the policies, unless it is said to be elsewhere.
+    /// The file of the flag, else `server.yml` beside the policies.
     pub(super) fn server_config(&self, policies: &Path) -> PathBuf {
         let beside = || policies.with_file_name("server.yml");
         self.server_config.clone().unwrap_or_else(beside)

@@ -21,13 +21,13 @@ pub(super) struct DaemonArgs {
     /// Run in the background
     #[arg(long, env = env::DAEMON)]
     pub(super) daemon: bool,
-    /// Where the number of the background process is written
+    /// File for the PID of the background process
     #[arg(long, env = env::DAEMON_PID_FILE, value_name = "FILE", default_value = "policy-server.pid")]
     daemon_pid_file: PathBuf,
-    /// Where standard output of the background process goes
+    /// File for the standard output of the background process
     #[arg(long, env = env::DAEMON_STDOUT_FILE, value_name = "FILE")]
     daemon_stdout_file: Option<PathBuf>,
-    /// Where standard error of the background process goes; its log lines are there
+    /// File for the standard error of the background process, which has its log
     #[arg(long, env = env::DAEMON_STDERR_FILE, value_name = "FILE")]
     daemon_stderr_file: Option<PathBuf>,
 }

@@ -20,12 +20,12 @@ use crate::install::{self, Definition, Existing, apply_manifest};
 
 const NAMESPACE: &str = "policies";
 
-struct World {
+struct Installed {
     _server: TestServer,
     client: kube::Client,
 }
 
-impl World {
+impl Installed {
     async fn start() -> Self {
         let server = TestServer::start().await;
         let client = server.client().await;
@@ -37,25 +37,25 @@ impl World {
 
     /// An installation with a policy in each mode, as its controller leaves them.
     async fn installed() -> Self {
-        let world = Self::start().await;
-        install::install(&world.client, &installation())
+        let installed = Self::start().await;
+        install::install(&installed.client, &installation())
             .await
             .unwrap();
         for (name, mode) in [("strict", "protect"), ("relaxed", "monitor")] {
-            world.add(policy(name, mode)).await;
-            world
+            installed.add(policy(name, mode)).await;
+            installed
                 .add(webhook(&format!("clusterwide-{name}"), Some(name)))
                 .await;
             let status = json!({"status": {"policyStatus": "active"}});
-            world.patch_status(name, &status).await;
+            installed.patch_status(name, &status).await;
         }
-        world.bind_context_reader("default").await;
+        installed.bind_context_reader("default").await;
         let own = polity_lifecycle::webhooks::configuration_name(
             polity_lifecycle::webhooks::Verb::Validate,
         );
-        world.add(webhook(&own, None)).await;
-        world.add(webhook("foreign", None)).await;
-        world
+        installed.add(webhook(&own, None)).await;
+        installed.add(webhook("foreign", None)).await;
+        installed
     }
 
     /// A ClusterRoleBinding as the controller creates it for a policy server.
@@ -175,8 +175,8 @@ fn webhook(name: &str, policy: Option<&str>) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_and_definitions_are_kept_and_can_be_deleted() {
-    let world = World::installed().await;
-    let found = world.found().await;
+    let installed = Installed::installed().await;
+    let found = installed.found().await;
     let summary = found.summary(Scope::Installation);
     for expected in [
         "  2 webhook configurations of policies\n",
@@ -192,21 +192,21 @@ async fn policies_and_definitions_are_kept_and_can_be_deleted() {
         );
     }
 
-    world.uninstall(Scope::Installation).await.unwrap();
-    assert_eq!(world.webhooks().await, ["foreign"]);
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    installed.uninstall(Scope::Installation).await.unwrap();
+    assert_eq!(installed.webhooks().await, ["foreign"]);
+    let namespaces: Api<Namespace> = Api::all(installed.client.clone());
     assert!(namespaces.get_opt(NAMESPACE).await.unwrap().is_none());
-    let roles: Api<ClusterRole> = Api::all(world.client.clone());
+    let roles: Api<ClusterRole> = Api::all(installed.client.clone());
     let ours = ListParams::default().labels("app.kubernetes.io/part-of=kubewarden");
     assert_eq!(roles.list(&ours).await.unwrap().items.len(), 0);
-    let bindings: Api<ClusterRoleBinding> = Api::all(world.client.clone());
+    let bindings: Api<ClusterRoleBinding> = Api::all(installed.client.clone());
     assert_eq!(bindings.list(&ours).await.unwrap().items.len(), 0);
     for name in ["strict", "relaxed"] {
-        let policy = world.policies().get(name).await.unwrap();
+        let policy = installed.policies().get(name).await.unwrap();
         assert_eq!(policy.finalizers(), ["example.com/other"]);
         assert!(policy.status.is_none(), "{name} is not shown as active");
     }
-    let servers: Api<PolicyServer> = Api::all(world.client.clone());
+    let servers: Api<PolicyServer> = Api::all(installed.client.clone());
     servers
         .delete("default", &kube::api::DeleteParams::default())
         .await
@@ -219,9 +219,9 @@ async fn policies_and_definitions_are_kept_and_can_be_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_run_has_nothing_to_do() {
-    let world = World::installed().await;
-    world.uninstall(Scope::Installation).await.unwrap();
-    let found = world.found().await;
+    let installed = Installed::installed().await;
+    installed.uninstall(Scope::Installation).await.unwrap();
+    let found = installed.found().await;
     assert!(found.is_gone(Scope::Installation), "{found:?}");
     let summary = found.summary(Scope::Installation);
     assert!(
@@ -230,7 +230,7 @@ async fn a_second_run_has_nothing_to_do() {
     );
     assert!(summary.contains("  2 policies\n"), "{summary}");
     assert!(!summary.contains("removed:"), "{summary}");
-    world.uninstall(Scope::Installation).await.unwrap();
+    installed.uninstall(Scope::Installation).await.unwrap();
     assert!(
         !found.is_gone(Scope::WithDefinitions),
         "the definitions are still there"
@@ -239,14 +239,18 @@ async fn a_second_run_has_nothing_to_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_and_policies_are_deleted_on_request() {
-    let world = World::installed().await;
+    let installed = Installed::installed().await;
     // A finalizer of another controller would hold the policy.
     for name in ["strict", "relaxed"] {
         let patch = Patch::Merge(json!({"metadata": {"finalizers": ["kubewarden.io/finalizer"]}}));
         let params = PatchParams::default();
-        world.policies().patch(name, &params, &patch).await.unwrap();
+        installed
+            .policies()
+            .patch(name, &params, &patch)
+            .await
+            .unwrap();
     }
-    let summary = world.found().await.summary(Scope::WithDefinitions);
+    let summary = installed.found().await.summary(Scope::WithDefinitions);
     assert!(
         summary.contains("CustomResourceDefinitions, with all objects of these kinds"),
         "{summary}"
@@ -255,62 +259,62 @@ async fn definitions_and_policies_are_deleted_on_request() {
         summary.contains("1 policy in protect mode is no longer enforced"),
         "{summary}"
     );
-    world.uninstall(Scope::WithDefinitions).await.unwrap();
-    let found = world.found().await;
+    installed.uninstall(Scope::WithDefinitions).await.unwrap();
+    let found = installed.found().await;
     assert!(found.is_gone(Scope::WithDefinitions), "{found:?}");
     assert_eq!(found.definitions, []);
-    assert_eq!(world.webhooks().await, ["foreign"]);
-    world.uninstall(Scope::WithDefinitions).await.unwrap();
+    assert_eq!(installed.webhooks().await, ["foreign"]);
+    installed.uninstall(Scope::WithDefinitions).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_an_installation_is_removed() {
-    let world = World::start().await;
+    let installed = Installed::start().await;
     // Roles without the kinds that they are about, and no controller.
     for manifest in installation().roles() {
         if manifest["metadata"]["namespace"].is_null() {
-            world.add(manifest).await;
+            installed.add(manifest).await;
         }
     }
-    world
+    installed
         .add(webhook("clusterwide-orphan", Some("orphan")))
         .await;
-    let found = world.found().await;
+    let found = installed.found().await;
     assert_eq!(found.home, Home::Absent);
     assert!(!found.is_gone(Scope::Installation));
-    world.uninstall(Scope::WithDefinitions).await.unwrap();
-    assert!(world.found().await.is_gone(Scope::WithDefinitions));
+    installed.uninstall(Scope::WithDefinitions).await.unwrap();
+    assert!(installed.found().await.is_gone(Scope::WithDefinitions));
 
     // Definitions, and nothing else.
     let definitions = Definition::all().unwrap();
-    install::apply(&[("this one", world.client.clone())], &definitions)
+    install::apply(&[("this one", installed.client.clone())], &definitions)
         .await
         .unwrap();
-    assert!(world.found().await.is_gone(Scope::Installation));
-    world.uninstall(Scope::WithDefinitions).await.unwrap();
-    assert!(world.found().await.is_gone(Scope::WithDefinitions));
+    assert!(installed.found().await.is_gone(Scope::Installation));
+    installed.uninstall(Scope::WithDefinitions).await.unwrap();
+    assert!(installed.found().await.is_gone(Scope::WithDefinitions));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_and_definitions_of_others_are_kept() {
-    let world = World::start().await;
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let installed = Installed::start().await;
+    let namespaces: Api<Namespace> = Api::all(installed.client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
     let others = PostParams {
         field_manager: Some("others".into()),
         ..PostParams::default()
     };
     namespaces.create(&others, &namespace).await.unwrap();
-    install::install(&world.client, &installation())
+    install::install(&installed.client, &installation())
         .await
         .unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let maps: Api<ConfigMap> = Api::namespaced(installed.client.clone(), NAMESPACE);
     let map = serde_json::from_value(json!({"metadata": {"name": "theirs"}})).unwrap();
     maps.create(&others, &map).await.unwrap();
     let kind = kube::api::ApiResource::erase::<
         k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     >(&());
-    let definitions: Api<DynamicObject> = Api::all_with(world.client.clone(), &kind);
+    let definitions: Api<DynamicObject> = Api::all_with(installed.client.clone(), &kind);
     let shared = "policies.policy.open-cluster-management.io";
     let params = PatchParams {
         field_manager: Some("others".into()),
@@ -319,7 +323,7 @@ async fn a_namespace_and_definitions_of_others_are_kept() {
     let patch = Patch::Merge(json!({"metadata": {"labels": {"by": "others"}}}));
     definitions.patch(shared, &params, &patch).await.unwrap();
 
-    let summary = world.found().await.summary(Scope::WithDefinitions);
+    let summary = installed.found().await.summary(Scope::WithDefinitions);
     for expected in [
         "  Namespace policies, which is used by others\n".to_owned(),
         format!("  CustomResourceDefinition {shared}, which is used by others\n"),
@@ -329,18 +333,18 @@ async fn a_namespace_and_definitions_of_others_are_kept() {
             "{expected:?} is not in:\n{summary}"
         );
     }
-    world.uninstall(Scope::WithDefinitions).await.unwrap();
+    installed.uninstall(Scope::WithDefinitions).await.unwrap();
     assert!(maps.get_opt("theirs").await.unwrap().is_some());
     assert!(definitions.get_opt(shared).await.unwrap().is_some());
-    let found = world.found().await;
+    let found = installed.found().await;
     assert!(found.is_gone(Scope::WithDefinitions), "{found:?}");
     assert_eq!(found.home, Home::Shared);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_stay_until_the_controller_has_ended() {
-    let world = World::installed().await;
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let installed = Installed::installed().await;
+    let pods: Api<Pod> = Api::namespaced(installed.client.clone(), NAMESPACE);
     let labels = json!({"app.kubernetes.io/part-of": "kubewarden", "app.kubernetes.io/component": "controller"});
     // Bound to a node, so that a deletion waits for a kubelet.
     let pod = json!({
@@ -351,76 +355,90 @@ async fn webhooks_stay_until_the_controller_has_ended() {
     for name in ["strict", "relaxed"] {
         let mut open = webhook(&format!("clusterwide-{name}"), Some(name));
         open["webhooks"] = json!([]);
-        world.add(open).await;
+        installed.add(open).await;
     }
     let pod = serde_json::from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
     let removal = Removal {
-        client: world.client.clone(),
+        client: installed.client.clone(),
         clock: Clock::system(),
         timeout: Duration::ZERO,
         scope: Scope::Installation,
     };
-    let found = world.found().await;
+    let found = installed.found().await;
     let error = removal.run(&found, |_| {}).await.unwrap_err().to_string();
     assert!(
         error.starts_with("1 pod of the controller did not end"),
         "{error}"
     );
-    assert_eq!(world.webhooks().await.len(), 4, "nothing else was removed");
+    assert_eq!(
+        installed.webhooks().await.len(),
+        4,
+        "nothing else was removed"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_appear_after_the_confirmation_are_removed_too() {
     for scope in [Scope::Installation, Scope::WithDefinitions] {
-        let world = World::installed().await;
-        let confirmed = world.found().await;
-        world.add(webhook("clusterwide-late", Some("late"))).await;
-        world.bind_context_reader("late").await;
+        let installed = Installed::installed().await;
+        let confirmed = installed.found().await;
+        installed
+            .add(webhook("clusterwide-late", Some("late")))
+            .await;
+        installed.bind_context_reader("late").await;
         if scope == Scope::WithDefinitions {
             // A finalizer of another controller would hold the policy.
             for name in ["strict", "relaxed"] {
                 let ours = json!({"metadata": {"finalizers": ["kubewarden.io/finalizer"]}});
                 let params = PatchParams::default();
                 let patch = Patch::Merge(ours);
-                world.policies().patch(name, &params, &patch).await.unwrap();
+                installed
+                    .policies()
+                    .patch(name, &params, &patch)
+                    .await
+                    .unwrap();
             }
         }
-        world.removal(scope).run(&confirmed, |_| {}).await.unwrap();
-        assert_eq!(world.webhooks().await, ["foreign"], "{scope:?}");
-        let found = world.found().await;
+        installed
+            .removal(scope)
+            .run(&confirmed, |_| {})
+            .await
+            .unwrap();
+        assert_eq!(installed.webhooks().await, ["foreign"], "{scope:?}");
+        let found = installed.found().await;
         assert!(found.is_gone(scope), "{scope:?}: {found:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_release_is_checked() {
-    let world = World::installed().await;
-    let removal = world.removal(Scope::Installation);
-    assert!(world.found().await.owned.iter().any(Owned::is_held));
+    let installed = Installed::installed().await;
+    let removal = installed.removal(Scope::Installation);
+    assert!(installed.found().await.owned.iter().any(Owned::is_held));
     let error = removal.release_all(0).await.unwrap_err().to_string();
     assert!(error.starts_with("another process keeps"), "{error}");
     removal.release_all(1).await.unwrap();
-    assert!(!world.found().await.owned.iter().any(Owned::is_held));
+    assert!(!installed.found().await.owned.iter().any(Owned::is_held));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_hub_is_refused_without_policy_server_too() {
-    let world = World::start().await;
-    assert!(observed(&world.client, NAMESPACE).await.is_ok());
+    let installed = Installed::start().await;
+    assert!(observed(&installed.client, NAMESPACE).await.is_ok());
     // All that `polity up --no-policy-server` applies.
     for manifest in hub::manifests(&hub::installation()) {
-        world.add(manifest).await;
+        installed.add(manifest).await;
     }
     for namespace in [hub::NAMESPACE, NAMESPACE] {
-        let error = observed(&world.client, namespace).await.unwrap_err();
+        let error = observed(&installed.client, namespace).await.unwrap_err();
         assert!(error.to_string().contains("runs in `polity up`"), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_is_only_deleted_with_our_label_and_our_controller_in_it() {
-    let world = World::start().await;
+    let installed = Installed::start().await;
     let namespace = |part_of: &str| {
         json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -434,38 +452,45 @@ async fn a_namespace_is_only_deleted_with_our_label_and_our_controller_in_it() {
             "labels": {"app.kubernetes.io/part-of": "kubewarden"},
         },
     });
-    world.add(namespace("kubewarden")).await;
-    assert_eq!(world.found().await.home, Home::Shared, "no controller");
-    world.add(account).await;
-    assert_eq!(world.found().await.home, Home::Ours);
-    world.add(namespace("shop")).await;
-    assert_eq!(world.found().await.home, Home::Shared, "another's label");
+    installed.add(namespace("kubewarden")).await;
+    assert_eq!(installed.found().await.home, Home::Shared, "no controller");
+    installed.add(account).await;
+    assert_eq!(installed.found().await.home, Home::Ours);
+    installed.add(namespace("shop")).await;
+    assert_eq!(
+        installed.found().await.home,
+        Home::Shared,
+        "another's label"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_after_an_interrupted_one_still_deletes_the_namespace() {
-    let world = World::installed().await;
+    let installed = Installed::installed().await;
     // A finalizer holds the namespace, so the first run ends before its deletion does.
-    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let maps: Api<ConfigMap> = Api::namespaced(installed.client.clone(), NAMESPACE);
     let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
     let held = serde_json::from_value(held).unwrap();
     maps.create(&PostParams::default(), &held).await.unwrap();
     let first = Removal {
         timeout: Duration::ZERO,
-        ..world.removal(Scope::Installation)
+        ..installed.removal(Scope::Installation)
     };
-    let error = first.run(&world.found().await, |_| {}).await.unwrap_err();
+    let error = first
+        .run(&installed.found().await, |_| {})
+        .await
+        .unwrap_err();
     assert!(
         error.to_string().contains("is still being deleted"),
         "{error}"
     );
-    let found = world.found().await;
+    let found = installed.found().await;
     assert_eq!(found.home, Home::Ours);
     assert!(!found.is_gone(Scope::Installation));
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let freed = maps.patch("held", &PatchParams::default(), &free).await;
     freed.unwrap();
-    world.uninstall(Scope::Installation).await.unwrap();
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    installed.uninstall(Scope::Installation).await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(installed.client.clone());
     assert!(namespaces.get_opt(NAMESPACE).await.unwrap().is_none());
 }

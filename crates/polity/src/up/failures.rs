@@ -10,7 +10,7 @@ use polity_cli::local::{Local, store_hint};
 pub(super) fn hinted(error: anyhow::Error, local: &Local) -> anyhow::Error {
     let hint = match error.downcast_ref::<FleetError>() {
         Some(FleetError::Bind(bind)) => listen_hint(&bind.error),
-        Some(FleetError::Store { cluster, source }) => store_hint(cluster, source, local.dir()),
+        Some(FleetError::Store { cluster, source }) => store_hint(cluster, source, local),
         _ => None,
     };
     match hint {

@@ -1,4 +1,4 @@
-//! What the API server counts: its own metrics, before and after.
+//! Counts API requests by reading the metrics of the API server before and after a measurement.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use kube::Client;
 const METRIC: &str = "apiserver_request_total{";
 /// Verbs that change objects.
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
-/// What is created and never kept: questions in the form of objects.
+/// Review resources: they are created but never stored.
 const QUESTIONS: [&str; 3] = [
     "tokenreviews",
     "subjectaccessreviews",
     "selfsubjectaccessreviews",
 ];
 
-/// Requests by what they were, Leases left out.
+/// Number of requests by verb, resource and status code. Leases are not counted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts(BTreeMap<Kind, u64>);
 
@@ -27,13 +27,13 @@ struct Kind {
 }
 
 impl Counts {
-    /// All requests about objects so far.
+    /// Reads the number of all resource requests so far.
     pub(crate) async fn now(client: &Client) -> Self {
         let request = Request::get("/metrics").body(Vec::new());
         let text = client
             .request_text(request.expect("a request"))
             .await
-            .expect("the API server tells what it counts");
+            .expect("the API server serves its metrics");
         let mut all = Self::default();
         for line in text.lines() {
             if let Some((kind, n)) = parse(line) {
@@ -43,7 +43,7 @@ impl Counts {
         all
     }
 
-    /// What came since then.
+    /// The requests since an earlier reading.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let grown = self.0.iter().filter_map(|(kind, n)| {
             let more = n - before.0.get(kind).copied().unwrap_or(0);
@@ -52,24 +52,24 @@ impl Counts {
         Self(grown.collect())
     }
 
-    /// Requests of every verb.
+    /// Number of requests of every verb.
     pub(crate) fn requests(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// Writes that succeeded.
+    /// Number of successful writes.
     pub(crate) fn writes(&self) -> u64 {
         self.written().map(|(_, n)| n).sum()
     }
 
-    /// Requests that came too late for the object they were about, and were sent again.
+    /// Number of requests that failed with a conflict and were retried.
     pub(crate) fn conflicts(&self) -> u64 {
         let is_conflict = |kind: &Kind| kind.code == "409";
         let all = self.0.iter().filter(|(kind, _)| is_conflict(kind));
         all.map(|(_, n)| n).sum()
     }
 
-    /// Each kind of write that succeeded, for whoever looks for one too many.
+    /// Lists the successful writes by kind, to find unnecessary ones.
     pub(crate) fn shown(&self) -> String {
         let each = |(kind, n): (&Kind, u64)| format!("{} {} × {n}", kind.verb, kind.resource);
         self.written().map(each).collect::<Vec<_>>().join(", ")
@@ -89,7 +89,7 @@ impl Counts {
     }
 }
 
-/// One line of the metrics; `None` for another metric, for what is no object, and for Leases.
+/// Parses one line of the metrics. Returns `None` for other metrics, for requests without a resource, and for Leases.
 fn parse(line: &str) -> Option<(Kind, u64)> {
     let (labels, value) = line.strip_prefix(METRIC)?.rsplit_once("} ")?;
     let labels: BTreeMap<&str, &str> = labels

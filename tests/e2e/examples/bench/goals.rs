@@ -1,4 +1,4 @@
-//! What the figures are held against at the end.
+//! Compares the figures with their goals at the end of a run.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::shown;
 use crate::stream::Stream;
 use crate::swarm::Swarm;
 
-/// What was measured, as far as there is a goal for it.
+/// The figures for which there is a goal.
 #[derive(Default)]
 pub(crate) struct Goals {
     pub(crate) cached_large_on_three: Option<Duration>,

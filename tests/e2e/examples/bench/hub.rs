@@ -1,4 +1,4 @@
-//! A `polity up` to measure: policies put into it, and when they are active.
+//! Runs `polity up` and measures the time until policies are active.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,15 +25,15 @@ use crate::replica::Replica;
 
 pub(crate) const NAMESPACE: &str = "kubewarden";
 pub(crate) const SET: &str = "policy-server-default";
-/// Two hundred new modules are compiled within it, also by a debug build.
-const PATIENCE: Duration = Duration::from_mins(10);
-/// How many requests of ours are under way at once.
+/// Enough to compile two hundred new modules, also with a debug build.
+const TIMEOUT: Duration = Duration::from_mins(10);
+/// How many requests the benchmark sends concurrently.
 const AT_ONCE: usize = 16;
 
-/// Which generation of a policy was seen to be active, and when that was seen first.
+/// The active generation of each policy, and when it was first seen active.
 type Seen = BTreeMap<String, (i64, Moment)>;
 
-/// The running system. It ends with this.
+/// A running `polity up`. It is stopped when this value is dropped.
 pub(crate) struct Hub {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
@@ -41,12 +41,12 @@ pub(crate) struct Hub {
     policies: Api<DynamicObject>,
     active: watch::Receiver<Seen>,
     _polity: Polity,
-    /// Goes last: what runs lives in it.
+    /// Declared last, because it must be dropped after the processes that use it.
     folder: TempDir,
 }
 
 impl Hub {
-    /// Starts it with one replica and without any policy.
+    /// Starts `polity up` with one replica and without policies.
     pub(crate) async fn start() -> Self {
         let folder = e2e::polity::folder();
         let data_dir = folder.path().join("data");
@@ -70,17 +70,17 @@ impl Hub {
         hub
     }
 
-    /// A folder that goes with it.
+    /// A temporary folder, removed on drop.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Creates a policy; the time until it is active.
+    /// Creates a policy and returns the time until it is active.
     pub(crate) async fn create(&self, name: &str, module: &str) -> Duration {
         self.create_with(name, spec(module)).await
     }
 
-    /// Creates a policy with this specification; the time until it is active.
+    /// Creates a policy with this spec and returns the time until it is active.
     pub(crate) async fn create_with(&self, name: &str, spec: Value) -> Duration {
         let policy = policy(name, spec);
         let began = self.clock.moment();
@@ -91,7 +91,7 @@ impl Hub {
         self.until_active(name, 1).await.since(began)
     }
 
-    /// Creates many policies, some requests at once; the time until each is active.
+    /// Creates many policies with concurrent requests. Returns for each the time until it is active.
     pub(crate) async fn create_all(&self, named: Vec<(String, String)>) -> Vec<Duration> {
         let began = self.clock.moment();
         let n_policies = named.len();
@@ -112,12 +112,12 @@ impl Hub {
         took
     }
 
-    /// Gives a policy another module; the time until that is active.
+    /// Changes the module of a policy and returns the time until the change is active.
     pub(crate) async fn change(&self, name: &str, module: &str) -> Duration {
         self.change_to(name, json!({"module": module})).await
     }
 
-    /// Gives a policy other fields; the time until these are active.
+    /// Changes the spec of a policy and returns the time until the change is active.
     pub(crate) async fn change_to(&self, name: &str, spec: Value) -> Duration {
         let patch = Patch::Merge(json!({ "spec": spec }));
         let began = self.clock.moment();
@@ -130,7 +130,7 @@ impl Hub {
         self.until_active(name, generation).await.since(began)
     }
 
-    /// Deletes policies, some requests at once, and waits until nothing is left of any that is gone.
+    /// Deletes policies with concurrent requests, and waits until their revisions are gone too.
     pub(crate) async fn delete(&self, names: Vec<String>) {
         let deleted = futures::stream::iter(names.clone()).map(async |name| {
             let deleted = self.policies.delete(&name, &DeleteParams::default()).await;
@@ -138,7 +138,7 @@ impl Hub {
         });
         deleted.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
         let all = ListParams::default();
-        eventually_within(PATIENCE, "the policies are gone", async || {
+        eventually_within(TIMEOUT, "the policies are gone", async || {
             let left = self.policies.list(&all).await.expect("a list").items;
             !left.iter().any(|one| names.contains(&name_of(one)))
         })
@@ -152,7 +152,7 @@ impl Hub {
         self.delete(names).await;
     }
 
-    /// Sets the number of replicas and waits until so many are ready.
+    /// Scales the policy server and waits until all replicas are ready.
     pub(crate) async fn scale(&self, replicas: usize) {
         let servers: Api<DynamicObject> =
             Api::all_with(self.client.clone(), &resource("PolicyServer"));
@@ -162,8 +162,8 @@ impl Hub {
             .await
             .expect("the server can be scaled");
         let sets: Api<StatefulSet> = Api::namespaced(self.client.clone(), NAMESPACE);
-        eventually_within(PATIENCE, "the replicas are ready", async || {
-            let set = sets.get_opt(SET).await.expect("an answer")?;
+        eventually_within(TIMEOUT, "the replicas are ready", async || {
+            let set = sets.get_opt(SET).await.expect("a response")?;
             let (spec, status) = (set.spec, set.status?);
             let wanted = i32::try_from(replicas).ok();
             let is_there = status.observed_generation == set.metadata.generation
@@ -175,7 +175,7 @@ impl Hub {
         .await;
     }
 
-    /// By revision that is enabled, the replicas that say they have it.
+    /// For each enabled revision, the ordinals of the replicas that report it as loaded.
     pub(crate) async fn entries(&self) -> Vec<Vec<u64>> {
         let kind = resource("PolicyRevision");
         let revisions: Api<DynamicObject> =
@@ -192,7 +192,7 @@ impl Hub {
         enabled.map(ready).collect()
     }
 
-    /// Replaces the first replica; the new one, and how long it took to be ready.
+    /// Deletes the first replica. Returns the new process and the time until it was ready.
     pub(crate) async fn restart(&self) -> (Replica, Duration) {
         let pod = format!("{SET}-0");
         let before = Replica::find(&self.data_dir, &pod);
@@ -209,12 +209,12 @@ impl Hub {
         };
         let ready = tokio::task::spawn_blocking(move || replica.time_to_ready());
         let took = ready.await.expect("it becomes ready");
-        // The set knows of it, too: whoever goes on meets a system at rest.
+        // Wait for the StatefulSet status too, so that the next measurement starts with an idle system.
         self.scale(1).await;
         (replica, took)
     }
 
-    /// Takes what is compiled out of the cache; what it was compiled from stays.
+    /// Removes the compiled modules from the cache. The source modules stay.
     pub(crate) fn forget_compiled(&self) {
         let n_forgotten = forget(&self.data_dir);
         assert!(
@@ -227,13 +227,13 @@ impl Hub {
     async fn until_active(&self, name: &str, generation: i64) -> Moment {
         let is_active = |seen: &Seen| seen.get(name).is_some_and(|(seen, _)| *seen >= generation);
         let mut active = self.active.clone();
-        let seen = tokio::time::timeout(PATIENCE, active.wait_for(is_active)).await;
+        let seen = tokio::time::timeout(TIMEOUT, active.wait_for(is_active)).await;
         let seen = seen.unwrap_or_else(|_| panic!("{name} was never active"));
         seen.expect("the watch goes on")[name].1
     }
 }
 
-/// Follows all policies, and notes when a generation is active.
+/// Watches all policies and records when a generation becomes active.
 async fn observe(policies: Api<DynamicObject>, clock: Clock, seen: watch::Sender<Seen>) {
     let mut changes = watcher(policies, watcher::Config::default())
         .default_backoff()
@@ -267,7 +267,7 @@ fn policy(name: &str, spec: Value) -> DynamicObject {
     serde_json::from_value(policy).expect("a policy")
 }
 
-/// A policy about objects that nobody makes here: its own life is measured, and nothing else.
+/// A policy for objects that the benchmark never creates, so that only the lifecycle of the policy is measured.
 fn spec(module: &str) -> Value {
     let rule = json!({
         "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"], "operations": ["CREATE"],

@@ -1,9 +1,14 @@
-//! How fast policies come, change and go on this machine: `cargo xtask bench lifecycle [quick]`.
+//! Measures the policy lifecycle on this machine: `cargo xtask bench lifecycle [quick]`.
 //!
-//! One run of the real `polity up`, replicas as processes of their own: from `apply` to `Active`, what a change
-//! costs the API server, what happens in a minute without changes, how long a replica takes to come back, what a
-//! loaded policy takes of memory, what many replicas make of many policies, and what becomes of a stream of requests
-//! while policies change. Tables in Markdown go to standard output.
+//! It runs the real `polity up`, with replicas as separate processes, and measures:
+//! - the time from `apply` to `Active`
+//! - the API requests that a change causes, and those of a minute without changes
+//! - the time until a restarted replica is ready
+//! - the memory of a loaded policy
+//! - many policies on many replicas
+//! - lost and wrong responses while policies change under load
+//!
+//! It prints Markdown tables to standard output.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's output")]
 
@@ -21,24 +26,24 @@ use e2e::module::{self, Supply};
 use goals::Goals;
 use hub::Hub;
 
-/// What a policy of an SDK with everything in it weighs.
+/// Size of a policy module that contains a complete SDK.
 const LARGE: usize = 3_500_000;
-/// The drain of `polity up`, and time to tidy up after it.
+/// The drain time of `polity up`, plus time for the cleanup after it.
 const SETTLED_AFTER: Duration = Duration::from_secs(15);
 
-/// How much of everything.
+/// The size of each measurement.
 struct Extent {
-    /// Policies that come one after the other.
+    /// Policies that are created one after the other.
     singles: usize,
-    /// Policies that come at once.
+    /// Policies that are created at the same time.
     crowd: usize,
-    /// Policies that a replica starts with.
+    /// Policies that a restarted replica loads.
     loaded: usize,
     changes: usize,
     idle: Duration,
-    /// Many replicas, and the policies that they get at once.
+    /// Number of replicas, and of policies that they load at the same time.
     swarm: (usize, usize),
-    /// Requests each second, and changes of policies under them.
+    /// Requests per second, and policy changes during the stream.
     stream: (u32, usize),
 }
 
@@ -88,8 +93,8 @@ async fn main() {
     goals.print();
 }
 
-/// From `apply` to `Active`: modules that nobody has seen, then the same ones again, which are in the cache and
-/// loaded nowhere.
+/// Measures the time from `apply` to `Active`: first with modules that are not in the cache, then with the same
+/// modules, which are compiled but not loaded.
 async fn arrivals(
     hub: &Hub,
     extent: &Extent,
@@ -137,7 +142,7 @@ async fn arrivals(
     println!();
 }
 
-/// What a change asks of the API server, and what no change does.
+/// Measures the API requests that a change causes, and those without a change.
 async fn changes(hub: &Hub, extent: &Extent, small: &mut Supply, goals: &mut Goals) {
     println!(
         "### What a change of a policy costs\n\n| replicas | requests | successful writes | of these |\n|---|---|---|---|"
@@ -183,7 +188,7 @@ async fn changes(hub: &Hub, extent: &Extent, small: &mut Supply, goals: &mut Goa
     hub.delete_all().await;
 }
 
-/// A replica that comes back, and its memory.
+/// Measures the restart of a replica, and its memory.
 async fn starts(hub: &Hub, extent: &Extent, small: &mut Supply, goals: &mut Goals) {
     hub.scale(1).await;
     let (empty, took_empty) = hub.restart().await;
@@ -216,7 +221,7 @@ async fn starts(hub: &Hub, extent: &Extent, small: &mut Supply, goals: &mut Goal
     goals.cold = took_cold;
 }
 
-/// Prints a row about arrivals; the median.
+/// Prints a table row about new policies, and returns the median.
 fn row(
     size: &str,
     what: &str,

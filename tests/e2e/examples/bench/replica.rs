@@ -1,4 +1,4 @@
-//! The processes of replicas: how much memory they have, and when they are ready.
+//! Finds replica processes, and reads their memory and the time until they are ready.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use polity_runtime::procfs::{self, Stat, TICKS_PER_SECOND};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// A running replica.
+/// A running replica process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replica {
     pid: i32,

@@ -1,14 +1,14 @@
-//! A constant stream of requests, straight to replicas, while one policy after the other is changed: how many were lost
-//! or judged wrongly. It flows at its pace whatever becomes of the answers.
+//! Sends requests directly to replicas at a constant rate while policies change, and counts lost and wrong responses.
+//! The rate does not depend on the responses.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use e2e::door::{Answer, Door};
-use e2e::signposts::{Hook, replica};
-use e2e::subjects::{SUBJECTS, Subject, generation_in};
+use e2e::replica_client::{AdmissionOutcome, ReplicaClient};
+use e2e::routing::{WebhookRoute, ready_replica};
+use e2e::test_policies::{TEST_POLICIES, TestPolicy, denying_generation};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -24,138 +24,140 @@ use crate::hub::{Hub, NAMESPACE, SET};
 use crate::{SETTLED_AFTER, shown};
 
 const N_REPLICAS: usize = 3;
-/// Requests that are under way at once. More than ever are, unless nobody keeps up; then fewer are sent.
+/// Limit for concurrent requests. It is reached only if the replicas are too slow; then fewer requests are sent.
 const MOST_UNDER_WAY: u32 = 4096;
-/// Before the first change.
+/// Time before the first change.
 const UNDISTURBED: Duration = Duration::from_secs(3);
 
-/// Where the webhooks of the subjects point.
-type Hooks = BTreeMap<&'static str, Hook>;
+/// The webhook routes by policy.
+type WebhookRoutes = BTreeMap<&'static str, WebhookRoute>;
 
-/// What became of a stream.
+/// The result of a stream.
 pub(crate) struct Stream {
-    /// Requests each second that were meant to be sent.
+    /// Intended number of requests per second.
     pub(crate) pace: u32,
     took: Duration,
-    tally: Tally,
+    counts: OutcomeCounts,
 }
 
-/// Answers by what they were.
+/// Number of responses by outcome.
 #[derive(Debug, Default)]
-struct Tally {
+struct OutcomeCounts {
     took: Vec<Duration>,
     n_not_found: usize,
     n_errors: usize,
     n_other: usize,
-    n_lost: usize,
-    /// Refusals of what every generation allows.
+    n_no_response: usize,
+    /// Denials of objects that every generation allows.
     n_refused: usize,
-    /// Allowances of what every generation refuses.
+    /// Objects that every generation denies, but that were allowed.
     n_allowed: usize,
-    /// Refusals by another generation than the one that was asked.
+    /// Denials by a generation other than the requested one.
     n_by_others: usize,
-    /// The first that was wrong.
+    /// The first wrong outcome.
     example: Option<String>,
 }
 
-/// What a stream needs.
-struct Source {
+/// What a stream needs to send requests.
+struct StreamContext {
     clock: Clock,
-    door: Door,
+    client: ReplicaClient,
     replicas: Vec<SocketAddr>,
-    hooks: watch::Receiver<Hooks>,
-    tally: Arc<Mutex<Tally>>,
+    routes: watch::Receiver<WebhookRoutes>,
+    counts: Arc<Mutex<OutcomeCounts>>,
 }
 
-/// One request.
-struct Question {
-    subject: &'static Subject,
-    is_guilty: bool,
+/// A request for one generation of a policy.
+struct ReviewRequest {
+    test_policy: &'static TestPolicy,
+    violates: bool,
     generation: i64,
     replica: SocketAddr,
 }
 
 pub(crate) async fn measure(hub: &Hub, (pace, n_changes): (u32, usize)) -> Stream {
     hub.scale(N_REPLICAS).await;
-    for subject in &SUBJECTS {
-        hub.create_with(subject.name, subject.spec(&module(subject), 1))
+    for test_policy in &TEST_POLICIES {
+        hub.create_with(test_policy.name, test_policy.spec(&module(test_policy), 1))
             .await;
     }
-    let (seen, hooks) = watch::channel(Hooks::new());
+    let (seen, routes) = watch::channel(WebhookRoutes::new());
     tokio::spawn(follow(hub.client.clone(), seen));
-    let source = Source::open(hub, hooks).await;
-    let tally = source.tally.clone();
+    let source = StreamContext::open(hub, routes).await;
+    let counts = source.counts.clone();
     let (stop, stopped) = watch::channel(false);
     let began = hub.clock.moment();
     let stream = tokio::spawn(source.flow(pace, stopped));
     hub.clock.sleep(UNDISTURBED).await;
     let mut changes = Vec::new();
     for n in 0..n_changes {
-        let subject = &SUBJECTS[n % SUBJECTS.len()];
-        let generation = 2 + (n / SUBJECTS.len()) as i64;
-        let spec = subject.spec(&module(subject), generation);
-        changes.push(hub.change_to(subject.name, spec).await);
+        let test_policy = &TEST_POLICIES[n % TEST_POLICIES.len()];
+        let generation = 2 + (n / TEST_POLICIES.len()) as i64;
+        let spec = test_policy.spec(&module(test_policy), generation);
+        changes.push(hub.change_to(test_policy.name, spec).await);
     }
-    // What was replaced is let go under the stream, too.
+    // Replaced generations are also unloaded while requests are sent.
     hub.clock.sleep(SETTLED_AFTER).await;
     stop.send_replace(true);
     let took = hub.clock.moment().since(began);
     stream.await.expect("the stream flows to its end");
-    let tally = std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner));
-    let stream = Stream { pace, took, tally };
+    let counts = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));
+    let stream = Stream { pace, took, counts };
     stream.print(&mut changes);
     hub.delete_all().await;
     stream
 }
 
-fn module(subject: &Subject) -> String {
+fn module(test_policy: &TestPolicy) -> String {
     let folder = Tool::Policies.find();
-    let folder = folder.unwrap_or_else(|missing| panic!("run: {}", missing.mend));
-    let path = folder.join(subject.module).with_extension("wasm");
+    let folder = folder.unwrap_or_else(|missing| panic!("run: {}", missing.install_command));
+    let path = folder.join(test_policy.module).with_extension("wasm");
     format!("file://{}", path.display())
 }
 
-/// Follows the webhooks of the subjects.
-async fn follow(client: Client, hooks: watch::Sender<Hooks>) {
+/// Watches the webhooks of the test policies.
+async fn follow(client: Client, routes: watch::Sender<WebhookRoutes>) {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
     let changes = watcher(api, watcher::Config::default()).default_backoff();
     let mut changes = changes.applied_objects().boxed();
     while let Ok(Some(object)) = changes.try_next().await {
         let name = object.name_any();
-        let subject = name.strip_prefix("clusterwide-").and_then(Subject::of);
-        if let Some((subject, hook)) = subject.zip(Hook::read(&object)) {
-            hooks.send_modify(|hooks| drop(hooks.insert(subject.name, hook)));
+        let test_policy = name.strip_prefix("clusterwide-").and_then(TestPolicy::of);
+        if let Some((test_policy, route)) = test_policy.zip(WebhookRoute::read(&object)) {
+            routes.send_modify(|routes| drop(routes.insert(test_policy.name, route)));
         }
     }
 }
 
-impl Source {
-    /// Waits until all webhooks are there.
-    async fn open(hub: &Hub, mut hooks: watch::Receiver<Hooks>) -> Self {
-        let all = hooks.wait_for(|hooks| hooks.len() == SUBJECTS.len()).await;
-        let authorities = all.expect("webhooks are watched")[SUBJECTS[0].name]
+impl StreamContext {
+    /// Waits until all webhooks exist.
+    async fn open(hub: &Hub, mut routes: watch::Receiver<WebhookRoutes>) -> Self {
+        let all = routes
+            .wait_for(|routes| routes.len() == TEST_POLICIES.len())
+            .await;
+        let authorities = all.expect("webhooks are watched")[TEST_POLICIES[0].name]
             .authorities
             .clone();
         let slices: Api<EndpointSlice> = Api::namespaced(hub.client.clone(), NAMESPACE);
         let of_set = ListParams::default().labels(&format!("kubernetes.io/service-name={SET}"));
         let slices = slices.list(&of_set).await.expect("a list");
-        let replicas = slices.iter().filter_map(replica);
+        let replicas = slices.iter().filter_map(ready_replica);
         let replicas: Vec<SocketAddr> = replicas.map(|(_, address)| address).collect();
         assert_eq!(replicas.len(), N_REPLICAS, "all take requests");
         Self {
             clock: hub.clock.clone(),
-            door: Door::of("default", &authorities),
+            client: ReplicaClient::new("default", &authorities),
             replicas,
-            hooks,
-            tally: Arc::default(),
+            routes,
+            counts: Arc::default(),
         }
     }
 
-    /// Asks at a steady pace, and waits for the last answers.
+    /// Sends requests at a constant rate and waits for the last outcomes.
     async fn flow(self, pace: u32, stopped: watch::Receiver<bool>) {
         let under_way = Arc::new(Semaphore::new(MOST_UNDER_WAY as usize));
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / pace);
-        // What was missed while others had the processor is sent at once: the pace holds on the whole.
+        // Ticks that were missed under load are caught up, so that the average rate is kept.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         for n in 0.. {
             ticks.tick().await;
@@ -163,73 +165,76 @@ impl Source {
                 break;
             }
             let place = under_way.clone().acquire_owned().await;
-            let (question, door) = (self.question(n), self.door.clone());
-            let (clock, tally) = (self.clock.clone(), self.tally.clone());
+            let (request, client) = (self.request(n), self.client.clone());
+            let (clock, counts) = (self.clock.clone(), self.counts.clone());
             tokio::spawn(async move {
                 let began = clock.moment();
-                let answer = question.ask(&door).await;
+                let outcome = request.send(&client).await;
                 let took = clock.moment().since(began);
-                let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-                tally.note(&question, &answer, took);
+                let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                counts.note(&request, &outcome, took);
                 drop(place);
             });
         }
         drop(under_way.acquire_many(MOST_UNDER_WAY).await);
     }
 
-    /// Subjects, the guilty and the innocent, and replicas take turns. The webhook says which generation is asked.
-    fn question(&self, n: usize) -> Question {
-        let subject = &SUBJECTS[n % SUBJECTS.len()];
-        let n = n / SUBJECTS.len();
-        Question {
-            subject,
-            is_guilty: n.is_multiple_of(2),
-            generation: self.hooks.borrow()[subject.name].generation,
+    /// Alternates between policies, between violating and other objects, and between replicas. The webhook determines
+    /// the generation.
+    fn request(&self, n: usize) -> ReviewRequest {
+        let test_policy = &TEST_POLICIES[n % TEST_POLICIES.len()];
+        let n = n / TEST_POLICIES.len();
+        ReviewRequest {
+            test_policy,
+            violates: n.is_multiple_of(2),
+            generation: self.routes.borrow()[test_policy.name].generation,
             replica: self.replicas[n / 2 % self.replicas.len()],
         }
     }
 }
 
-impl Question {
-    async fn ask(&self, door: &Door) -> Answer {
-        let path = format!("validate/{}/{}", self.subject.id(), self.generation);
-        let review = self.subject.review(self.is_guilty).to_string();
-        door.ask(self.replica, &path, review.into()).await
+impl ReviewRequest {
+    async fn send(&self, client: &ReplicaClient) -> AdmissionOutcome {
+        let path = format!("validate/{}/{}", self.test_policy.id(), self.generation);
+        let review = self.test_policy.review(self.violates).to_string();
+        client.send(self.replica, &path, review.into()).await
     }
 }
 
-impl Tally {
-    fn note(&mut self, question: &Question, answer: &Answer, took: Duration) {
+impl OutcomeCounts {
+    fn note(&mut self, request: &ReviewRequest, outcome: &AdmissionOutcome, took: Duration) {
         self.took.push(took);
-        let Question {
-            subject, is_guilty, ..
-        } = question;
-        let wrong = match answer {
-            Answer::Allowed if *is_guilty => &mut self.n_allowed,
-            Answer::Denied(_) if !is_guilty => &mut self.n_refused,
-            Answer::Denied(words)
-                if generation_in(subject.name, words) != Some(question.generation) =>
+        let ReviewRequest {
+            test_policy,
+            violates,
+            ..
+        } = request;
+        let wrong = match outcome {
+            AdmissionOutcome::Allowed if *violates => &mut self.n_allowed,
+            AdmissionOutcome::Denied(_) if !violates => &mut self.n_refused,
+            AdmissionOutcome::Denied(words)
+                if denying_generation(test_policy.name, words) != Some(request.generation) =>
             {
                 &mut self.n_by_others
             }
-            Answer::Allowed | Answer::Denied(_) => return,
-            Answer::Refused { code: 404, .. } => &mut self.n_not_found,
-            Answer::Refused { code: 500.., .. } => &mut self.n_errors,
-            Answer::Refused { .. } => &mut self.n_other,
-            Answer::Lost(_) => &mut self.n_lost,
+            AdmissionOutcome::Allowed | AdmissionOutcome::Denied(_) => return,
+            AdmissionOutcome::HttpError { code: 404, .. } => &mut self.n_not_found,
+            AdmissionOutcome::HttpError { code: 500.., .. } => &mut self.n_errors,
+            AdmissionOutcome::HttpError { .. } => &mut self.n_other,
+            AdmissionOutcome::NoResponse(_) => &mut self.n_no_response,
         };
         *wrong += 1;
         self.example
-            .get_or_insert_with(|| format!("{}: {answer:?}", subject.name));
+            .get_or_insert_with(|| format!("{}: {outcome:?}", test_policy.name));
     }
 
-    /// What is wrong, each with its name.
+    /// The number of wrong outcomes by kind.
     fn wrong(&self) -> [(&'static str, usize); 7] {
         [
             ("404", self.n_not_found),
             ("5xx", self.n_errors),
-            ("other answers", self.n_other),
-            ("no answer", self.n_lost),
+            ("other responses", self.n_other),
+            ("no response", self.n_no_response),
             ("what both allow refused", self.n_refused),
             ("what both refuse allowed", self.n_allowed),
             ("answered by another generation", self.n_by_others),
@@ -238,22 +243,22 @@ impl Tally {
 }
 
 impl Stream {
-    /// Requests each second that were sent.
+    /// Number of requests per second that were sent.
     pub(crate) fn rate(&self) -> f64 {
         self.n_answered() as f64 / self.took.as_secs_f64()
     }
 
-    /// All that were sent: each has come to some end.
+    /// Number of requests that were sent. Each has an outcome.
     pub(crate) fn n_answered(&self) -> usize {
-        self.tally.took.len()
+        self.counts.took.len()
     }
 
     pub(crate) fn n_wrong(&self) -> usize {
-        self.tally.wrong().iter().map(|(_, n)| n).sum()
+        self.counts.wrong().iter().map(|(_, n)| n).sum()
     }
 
     fn print(&self, changes: &mut [Duration]) {
-        let mut took = self.tally.took.clone();
+        let mut took = self.counts.took.clone();
         took.sort();
         changes.sort();
         let at = |all: &[Duration], part: usize| {
@@ -278,11 +283,11 @@ impl Stream {
             at(&took, 990),
             at(&took, 1000)
         );
-        for (what, n) in self.tally.wrong() {
+        for (what, n) in self.counts.wrong() {
             println!("| {what} | {n} |");
         }
         println!();
-        if let Some(example) = &self.tally.example {
+        if let Some(example) = &self.counts.example {
             eprintln!("  the first that was wrong: {example}");
         }
     }

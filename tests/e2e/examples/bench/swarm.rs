@@ -1,4 +1,5 @@
-//! Many replicas that get many policies at once: each writes about each, into objects that all of them share.
+//! Measures many replicas that load many policies at the same time. Each replica writes its status for each policy
+//! into shared objects.
 
 use e2e::module::Supply;
 
@@ -6,9 +7,9 @@ use crate::counts::Counts;
 use crate::hub::Hub;
 use crate::{Extent, SETTLED_AFTER, named, shown};
 
-/// What there is a goal for.
+/// The figures for which there is a goal.
 pub(crate) struct Swarm {
-    /// Entries that should be there and are not.
+    /// Status entries that are missing.
     pub(crate) n_missing: usize,
     pub(crate) idle_writes: u64,
 }
@@ -16,7 +17,7 @@ pub(crate) struct Swarm {
 pub(crate) async fn measure(hub: &Hub, extent: &Extent, small: &mut Supply) -> Swarm {
     let (n_replicas, n_policies) = extent.swarm;
     hub.scale(n_replicas).await;
-    // One module, compiled once: the policies come as fast as they can.
+    // All policies use one module, which is compiled once, so that they become active as fast as possible.
     let module = small.fresh(1).remove(0);
     hub.create("first", &module).await;
     hub.clock.sleep(SETTLED_AFTER).await;
@@ -55,7 +56,7 @@ pub(crate) async fn measure(hub: &Hub, extent: &Extent, small: &mut Supply) -> S
     }
 }
 
-/// How many entries are not there, of one for each replica in each revision.
+/// Counts the missing entries: one is expected for each replica in each revision.
 fn missing(entries: &[Vec<u64>], n_replicas: usize, n_revisions: usize) -> usize {
     let found = |ready: &Vec<u64>| {
         let is_there = |replica: &u64| ready.contains(replica);

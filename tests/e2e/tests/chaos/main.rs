@@ -1,18 +1,19 @@
-//! No request is lost: a constant stream of admission requests, through the API server and straight to replicas, while
-//! policies change all the time and everybody who could stand still, fall or be replaced does so.
+//! No admission request is lost while policies change and faults are injected. A constant stream of requests goes
+//! through the API server and directly to replicas.
 //!
-//! [`stream`]s ask, [`writer`]s change policies, [`troubles`] strike in each step of an update. The [`ledger`] keeps
-//! what was asked and what happened; the [`judge`] says of each answer whether it was right.
+//! [`stream`] sends requests, [`writer`] changes policies, and [`faults`] are injected in each step of an update. The
+//! [`recorder`] records requests, webhook switches and outages. [`request_check`] decides for each request whether its
+//! outcome was correct.
 
 #![expect(
     clippy::unwrap_used,
     reason = "a scenario is a test, also where it is a plain function"
 )]
 
-mod judge;
-mod ledger;
+mod faults;
+mod recorder;
+mod request_check;
 mod stream;
-mod troubles;
 mod view;
 mod writer;
 
@@ -21,66 +22,68 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::eventually::eventually;
-use e2e::stage::{Stage, connect};
-use e2e::subjects::{NAMESPACE, SUBJECTS};
+use e2e::installation::{Installation, connect};
+use e2e::test_policies::{NAMESPACE, TEST_POLICIES};
 use futures::future::join_all;
 use polity_runtime::{Clock, Moment};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-use ledger::Ledger;
+use faults::{Fault, FaultInjector, N_REPLICAS};
+use recorder::Recorder;
 use stream::Streams;
-use troubles::{N_REPLICAS, Trouble, Troublemaker};
-use view::View;
+use view::ClusterView;
 use writer::Writer;
 
-/// As the stage's controller has it.
+/// The drain time with which the installation starts the controller.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// How far a run goes.
-struct Extent {
+/// When a run ends.
+struct RunLimits {
     n_updates: usize,
-    /// It ends here on a machine that is too busy, once each trouble has struck.
+    /// Time limit for a slow machine. Each fault is injected at least once.
     at_most: Duration,
 }
 
-/// A short cut of about two minutes; `POLITY_POLICY_UPDATES=1000`, which `cargo xtask chaos` sets, makes it a long run.
+/// Limits of a short run of about two minutes. `POLITY_POLICY_UPDATES=1000`, which `cargo xtask chaos` sets, makes it
+/// a long run.
 #[expect(
     clippy::disallowed_methods,
     reason = "a tool of tests, not a service with flags"
 )]
-fn extent() -> Extent {
+fn limits() -> RunLimits {
     match std::env::var("POLITY_POLICY_UPDATES") {
-        Ok(number) => Extent {
+        Ok(number) => RunLimits {
             n_updates: number.parse().unwrap(),
             at_most: Duration::MAX,
         },
-        Err(_) => Extent {
+        Err(_) => RunLimits {
             n_updates: 120,
             at_most: Duration::from_mins(2),
         },
     }
 }
 
-/// Items 6, 7, 20, 25, 26 and 37 of the acceptance list under load, as far as requests are concerned.
+/// Covers the items 6, 7, 20, 25, 26 and 37 of `docs/design/acceptance.md` under load, as far as requests are
+/// concerned.
 #[test]
 fn no_request_is_lost() {
-    let Some(stage) = Stage::embedded() else {
+    let Some(installation) = Installation::embedded() else {
         return;
     };
-    prepare(&stage);
+    prepare(&installation);
     let runtime = runtime();
-    let client = runtime.block_on(connect(stage.kubectl().kubeconfig()));
-    let ledger = Arc::new(Ledger::new(DRAIN));
-    let view = runtime.block_on(async { View::follow(&client, &ledger) });
+    let client = runtime.block_on(connect(installation.kubectl().kubeconfig()));
+    let recorder = Arc::new(Recorder::new(DRAIN));
+    let view = runtime.block_on(async { ClusterView::follow(&client, &recorder) });
     let silent_registry = Arc::new(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    let mut writers: Vec<Writer> = SUBJECTS
+    let mut writers: Vec<Writer> = TEST_POLICIES
         .iter()
-        .map(|subject| Writer {
-            subject,
-            module: stage.module(subject.module),
+        .map(|test_policy| Writer {
+            test_policy,
+            module: installation.module(test_policy.module),
             client: client.clone(),
-            ledger: ledger.clone(),
+            recorder: recorder.clone(),
             view: view.clone(),
             silent_registry: silent_registry.clone(),
         })
@@ -88,30 +91,30 @@ fn no_request_is_lost() {
     runtime.block_on(join_all(writers.iter_mut().map(Writer::create)));
 
     let (stop, stopped) = watch::channel(false);
-    let streams = runtime.block_on(async { Streams::start(&client, &ledger, &view) });
+    let streams = runtime.block_on(async { Streams::start(&client, &recorder, &view) });
     let writers: Vec<_> = writers
         .into_iter()
         .map(|writer| runtime.spawn(writer.run(stopped.clone())))
         .collect();
-    let mut troublemaker = Troublemaker {
-        stage: &stage,
-        ledger: ledger.clone(),
+    let mut fault_injector = FaultInjector {
+        installation: &installation,
+        recorder: recorder.clone(),
         view,
         runtime: runtime.handle().clone(),
     };
-    let (extent, clock) = (extent(), Clock::system());
+    let (limits, clock) = (limits(), Clock::system());
     let is_over = || {
         let took = clock.moment().since(Moment::START);
-        ledger.n_updates() >= extent.n_updates || took >= extent.at_most
+        recorder.n_updates() >= limits.n_updates || took >= limits.at_most
     };
     for n in 0.. {
-        if n >= Trouble::ALL.len() && is_over() {
+        if n >= Fault::ALL.len() && is_over() {
             break;
         }
         let writer = writers.iter().find(|writer| writer.is_finished());
         assert!(writer.is_none(), "a writer gave up");
-        let (trouble, step) = Trouble::nth(n);
-        troublemaker.strike(trouble, step);
+        let (fault, step) = Fault::nth(n);
+        fault_injector.inject(fault, step);
     }
     stop.send(true).unwrap();
     runtime.block_on(async {
@@ -120,14 +123,14 @@ fn no_request_is_lost() {
         }
         streams.finish().await;
     });
-    let summary = ledger.close();
+    let summary = recorder.summarize();
     eprintln!("{summary}");
     summary.check();
 }
 
-/// Three replicas, and a namespace for what is asked about.
-fn prepare(stage: &Stage) {
-    let kubectl = stage.kubectl();
+/// Scales to three replicas and creates the namespace of the test requests.
+fn prepare(installation: &Installation) {
+    let kubectl = installation.kubectl();
     kubectl.ok(&format!("create namespace {NAMESPACE}"));
     eventually("the namespace has its account", || {
         let accounts = kubectl.in_namespace(NAMESPACE);
@@ -138,7 +141,7 @@ fn prepare(stage: &Stage) {
         "scale policyserver default --replicas={N_REPLICAS}"
     ));
     eventually("the replicas are ready", || {
-        let pods = stage.pods("default");
+        let pods = installation.pods("default");
         let is_ready = |pod: &serde_json::Value| {
             let conditions = pod["status"]["conditions"].as_array();
             let mut conditions = conditions.into_iter().flatten();

@@ -1,13 +1,13 @@
-//! The streams of requests: through the API server, straight to replicas, and for generations that must not be there.
-//! They flow at a steady pace whatever becomes of the answers.
+//! Sends requests at a constant rate: through the API server, directly to replicas, and for generations that must not
+//! be served. The rate does not depend on the outcomes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use e2e::door::{Answer, Door};
-use e2e::signposts::Hook;
-use e2e::subjects::{SUBJECTS, Subject};
+use e2e::replica_client::{AdmissionOutcome, ReplicaClient};
+use e2e::routing::WebhookRoute;
+use e2e::test_policies::{TEST_POLICIES, TestPolicy};
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -17,61 +17,61 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use crate::judge::Asked;
-use crate::ledger::{Begun, Ledger};
-use crate::view::View;
+use crate::recorder::{Recorder, StartedRequest};
+use crate::request_check::Destination;
+use crate::view::ClusterView;
 
-/// Twenty, a hundred and ten each second: far below what is shed by replicas that share two busy cores.
+/// 20, 100 and 10 requests per second. Replicas that share two busy cores shed load only far above this rate.
 const TO_API_SERVER_EVERY: Duration = Duration::from_millis(50);
 const TO_REPLICAS_EVERY: Duration = Duration::from_millis(10);
-const TO_GHOSTS_EVERY: Duration = Duration::from_millis(100);
-/// Requests that are under way at once. More than ever are, unless somebody hangs.
-const MOST_UNDER_WAY: usize = 256;
-/// Longer than any webhook may take.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long replicas have to hear that a generation was disabled.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
+const TO_ABSENT_EVERY: Duration = Duration::from_millis(100);
+/// Limit for concurrent requests. It is reached only if a component hangs.
+const MAX_IN_FLIGHT: usize = 256;
+/// Longer than the timeout of any webhook.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long it may take until every replica knows that a generation was disabled.
+const PROPAGATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// All of them.
+/// The running streams.
 pub(crate) struct Streams {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What a stream needs.
+/// What every stream needs to send requests.
 #[derive(Clone)]
-struct Source {
+struct StreamContext {
     client: Client,
-    ledger: Arc<Ledger>,
-    view: watch::Receiver<View>,
-    under_way: Arc<Semaphore>,
+    recorder: Arc<Recorder>,
+    view: watch::Receiver<ClusterView>,
+    in_flight: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
 }
 
 impl Streams {
-    /// Starts them on the current runtime.
+    /// Starts the streams on the current runtime.
     pub(crate) fn start(
         client: &Client,
-        ledger: &Arc<Ledger>,
-        view: &watch::Receiver<View>,
+        recorder: &Arc<Recorder>,
+        view: &watch::Receiver<ClusterView>,
     ) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let source = || Source {
+        let source = || StreamContext {
             client: client.clone(),
-            ledger: ledger.clone(),
+            recorder: recorder.clone(),
             view: view.clone(),
-            under_way: Arc::new(Semaphore::new(MOST_UNDER_WAY)),
+            in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             stopped: stopped.clone(),
         };
         let tasks = vec![
-            tokio::spawn(source().ask_the_api_server()),
-            tokio::spawn(source().ask_replicas()),
-            tokio::spawn(source().ask_ghosts()),
+            tokio::spawn(source().send_to_api_server()),
+            tokio::spawn(source().send_to_replicas()),
+            tokio::spawn(source().send_to_absent_generations()),
         ];
         Self { stop, tasks }
     }
 
-    /// Ends them when everything that was asked has its answer.
+    /// Stops the streams after all outstanding requests have an outcome.
     pub(crate) async fn finish(self) {
         self.stop.send(true).unwrap();
         for task in self.tasks {
@@ -80,55 +80,60 @@ impl Streams {
     }
 }
 
-impl Source {
-    async fn ask_the_api_server(self) {
+impl StreamContext {
+    async fn send_to_api_server(self) {
         self.flow(TO_API_SERVER_EVERY, |n| {
-            let (subject, is_guilty) = chosen(n);
-            let begun = self.ledger.begin(subject.name, Asked::ApiServer, is_guilty);
+            let (test_policy, violates) = chosen(n);
+            let started = self
+                .recorder
+                .start(test_policy.name, Destination::ApiServer, violates);
             let client = self.client.clone();
-            Some((begun, async move {
-                ask_api_server(&client, subject, is_guilty).await
+            Some((started, async move {
+                review_by_api_server(&client, test_policy, violates).await
             }))
         })
         .await;
     }
 
-    async fn ask_replicas(self) {
-        let mut way = Way::default();
+    async fn send_to_replicas(self) {
+        let mut cached_client = CachedReplicaClient::default();
         self.flow(TO_REPLICAS_EVERY, |n| {
-            let (subject, is_guilty) = chosen(n);
-            let generation = self.view.borrow().hooks.get(subject.name)?.generation;
-            let (pod, address) = self.replica(n / SUBJECTS.len())?;
-            let asked = Asked::Replica { pod, generation };
-            let door = way.door(&self.view.borrow(), subject.name)?;
-            let begun = self.ledger.begin(subject.name, asked, is_guilty);
-            Some((begun, async move {
-                ask_replica(&door, address, subject, generation, is_guilty).await
+            let (test_policy, violates) = chosen(n);
+            let generation = self.view.borrow().routes.get(test_policy.name)?.generation;
+            let (pod, address) = self.replica(n / TEST_POLICIES.len())?;
+            let destination = Destination::Replica { pod, generation };
+            let client = cached_client.get(&self.view.borrow(), test_policy.name)?;
+            let started = self.recorder.start(test_policy.name, destination, violates);
+            Some((started, async move {
+                review_by_replica(&client, address, test_policy, generation, violates).await
             }))
         })
         .await;
     }
 
-    async fn ask_ghosts(self) {
-        let mut way = Way::default();
-        self.flow(TO_GHOSTS_EVERY, |n| {
-            let (policy, generation) = self.ghost(n)?;
-            let subject = Subject::of(policy)?;
+    async fn send_to_absent_generations(self) {
+        let mut cached_client = CachedReplicaClient::default();
+        self.flow(TO_ABSENT_EVERY, |n| {
+            let (policy, generation) = self.absent_generation(n)?;
+            let test_policy = TestPolicy::of(policy)?;
             let (pod, address) = self.replica(n)?;
-            let asked = Asked::Ghost { pod, generation };
-            let door = way.door(&self.view.borrow(), policy)?;
-            let begun = self.ledger.begin(policy, asked, true);
-            Some((begun, async move {
-                ask_replica(&door, address, subject, generation, true).await
+            let destination = Destination::AbsentGeneration { pod, generation };
+            let client = cached_client.get(&self.view.borrow(), policy)?;
+            let started = self.recorder.start(policy, destination, true);
+            Some((started, async move {
+                review_by_replica(&client, address, test_policy, generation, true).await
             }))
         })
         .await;
     }
 
-    /// Asks at a steady pace, and waits for the last answers.
-    async fn flow<F>(&self, every: Duration, mut next: impl FnMut(usize) -> Option<(Begun, F)>)
-    where
-        F: Future<Output = Answer> + Send + 'static,
+    /// Sends requests at a constant rate, and waits for the last outcomes.
+    async fn flow<F>(
+        &self,
+        every: Duration,
+        mut next: impl FnMut(usize) -> Option<(StartedRequest, F)>,
+    ) where
+        F: Future<Output = AdmissionOutcome> + Send + 'static,
     {
         let mut pace = tokio::time::interval(every);
         pace.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -137,24 +142,25 @@ impl Source {
             if *self.stopped.borrow() {
                 break;
             }
-            let Ok(place) = self.under_way.clone().try_acquire_owned() else {
+            let Ok(permit) = self.in_flight.clone().try_acquire_owned() else {
                 continue;
             };
-            if let Some((begun, ask)) = next(n) {
-                let ledger = self.ledger.clone();
+            if let Some((started, request)) = next(n) {
+                let recorder = self.recorder.clone();
                 tokio::spawn(async move {
-                    let answer = tokio::time::timeout(PATIENCE, ask).await;
-                    let silence = || Answer::Lost(format!("no answer in {PATIENCE:?}"));
-                    ledger.end(begun, answer.unwrap_or_else(|_| silence()));
-                    drop(place);
+                    let outcome = tokio::time::timeout(TIMEOUT, request).await;
+                    let silence =
+                        || AdmissionOutcome::NoResponse(format!("no response in {TIMEOUT:?}"));
+                    recorder.finish(started, outcome.unwrap_or_else(|_| silence()));
+                    drop(permit);
                 });
             }
         }
-        let all = u32::try_from(MOST_UNDER_WAY).unwrap();
-        drop(self.under_way.acquire_many(all).await.unwrap());
+        let all = u32::try_from(MAX_IN_FLIGHT).unwrap();
+        drop(self.in_flight.acquire_many(all).await.unwrap());
     }
 
-    /// A replica that is ready.
+    /// Chooses a replica that is ready.
     fn replica(&self, n: usize) -> Option<(String, SocketAddr)> {
         let view = self.view.borrow();
         let n = n.checked_rem(view.replicas.len())?;
@@ -162,22 +168,24 @@ impl Source {
         replica.map(|(pod, address)| (pod.clone(), *address))
     }
 
-    /// A generation that must not answer: broken, never there, or disabled for so long that everybody has heard.
-    fn ghost(&self, n: usize) -> Option<(&'static str, i64)> {
+    /// Chooses a generation that must not answer: a broken one, one that never existed, or one that was disabled long
+    /// enough ago for every replica to know.
+    fn absent_generation(&self, n: usize) -> Option<(&'static str, i64)> {
         match n % 3 {
-            0 => self.ledger.broken_one(n / 3),
+            0 => self.recorder.recently_broken(n / 3),
             1 => {
-                let subject = chosen(n).0;
+                let test_policy = chosen(n).0;
                 let view = self.view.borrow();
-                let serving = view.hooks.get(subject.name)?.generation;
-                Some((subject.name, serving + 1_000_000))
+                let serving = view.routes.get(test_policy.name)?.generation;
+                Some((test_policy.name, serving + 1_000_000))
             }
             _ => {
-                let heard = self.ledger.now() - HEARD_WITHIN;
+                let propagated = self.recorder.now() - PROPAGATION_TIMEOUT;
                 let view = self.view.borrow();
                 let retired = view.retired.iter().rev();
-                let mut retired = retired
-                    .filter(|(_, _, since)| *since < heard && self.ledger.could_hear_since(*since));
+                let mut retired = retired.filter(|(_, _, since)| {
+                    *since < propagated && self.recorder.api_server_was_up_since(*since)
+                });
                 retired
                     .next()
                     .map(|(policy, generation, _)| (*policy, *generation))
@@ -186,64 +194,69 @@ impl Source {
     }
 }
 
-/// Policies take turns, and so do the guilty and the innocent; more of the former, whose answers say who spoke.
-fn chosen(n: usize) -> (&'static Subject, bool) {
+/// Alternates between policies, and between objects that violate them and objects that do not. Two thirds violate,
+/// because only denials name the generation that answered.
+fn chosen(n: usize) -> (&'static TestPolicy, bool) {
     (
-        &SUBJECTS[n % SUBJECTS.len()],
-        !(n / SUBJECTS.len()).is_multiple_of(3),
+        &TEST_POLICIES[n % TEST_POLICIES.len()],
+        !(n / TEST_POLICIES.len()).is_multiple_of(3),
     )
 }
 
-/// The way in to replicas, for those who trust whom the webhook trusts.
+/// A client that is replaced when the `caBundle` of the webhook changes.
 #[derive(Default)]
-struct Way(Option<(Arc<str>, Door)>);
+struct CachedReplicaClient(Option<(Arc<str>, ReplicaClient)>);
 
-impl Way {
-    fn door(&mut self, view: &View, policy: &str) -> Option<Door> {
-        let Hook { authorities, .. } = view.hooks.get(policy)?;
+impl CachedReplicaClient {
+    fn get(&mut self, view: &ClusterView, policy: &str) -> Option<ReplicaClient> {
+        let WebhookRoute { authorities, .. } = view.routes.get(policy)?;
         match &self.0 {
-            Some((trusted, door)) if trusted == authorities => Some(door.clone()),
+            Some((trusted, client)) if trusted == authorities => Some(client.clone()),
             _ => {
-                let door = Door::of("default", authorities);
-                self.0 = Some((authorities.clone(), door.clone()));
-                Some(door)
+                let client = ReplicaClient::new("default", authorities);
+                self.0 = Some((authorities.clone(), client.clone()));
+                Some(client)
             }
         }
     }
 }
 
-async fn ask_replica(
-    door: &Door,
+async fn review_by_replica(
+    client: &ReplicaClient,
     address: SocketAddr,
-    subject: &Subject,
+    test_policy: &TestPolicy,
     generation: i64,
-    is_guilty: bool,
-) -> Answer {
-    let path = format!("validate/{}/{generation}", subject.id());
-    let review = subject.review(is_guilty).to_string();
-    door.ask(address, &path, review.into()).await
+    violates: bool,
+) -> AdmissionOutcome {
+    let path = format!("validate/{}/{generation}", test_policy.id());
+    let review = test_policy.review(violates).to_string();
+    client.send(address, &path, review.into()).await
 }
 
-async fn ask_api_server(client: &Client, subject: &Subject, is_guilty: bool) -> Answer {
-    let body = subject.object(is_guilty).to_string().into_bytes();
-    let request = http::Request::post(subject.path())
+async fn review_by_api_server(
+    client: &Client,
+    test_policy: &TestPolicy,
+    violates: bool,
+) -> AdmissionOutcome {
+    let body = test_policy.object(violates).to_string().into_bytes();
+    let request = http::Request::post(test_policy.path())
         .header(CONTENT_TYPE, "application/json")
         .body(Body::from(body))
         .unwrap();
     let response = match client.send(request).await {
         Ok(response) => response,
-        Err(error) => return Answer::Lost(in_one_line(&error)),
+        Err(error) => return AdmissionOutcome::NoResponse(in_one_line(&error)),
     };
     let code = response.status().as_u16();
     let body = match response.into_body().collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return Answer::Lost(in_one_line(&error)),
+        Err(error) => return AdmissionOutcome::NoResponse(in_one_line(&error)),
     };
     let text = String::from_utf8_lossy(&body).into_owned();
     match code {
-        201 => Answer::Allowed,
-        // The API server's own refusals read otherwise.
-        400..=499 if text.contains("denied the request: ") => Answer::Denied(text),
-        _ => Answer::Refused { code, text },
+        201 => AdmissionOutcome::Allowed,
+        // Errors of the API server itself have a different text.
+        400..=499 if text.contains("denied the request: ") => AdmissionOutcome::Denied(text),
+        _ => AdmissionOutcome::HttpError { code, text },
     }
 }

@@ -1,5 +1,5 @@
-//! What can be seen of the world right now, by watching it as others do: where webhooks point, which replicas are
-//! ready, how far updates are.
+//! The observed state of the cluster, kept current by watches: webhook routes, ready replicas and the progress of
+//! updates.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use e2e::signposts::{Hook, replica};
-use e2e::subjects::Subject;
+use e2e::routing::{WebhookRoute, ready_replica};
+use e2e::test_policies::TestPolicy;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -21,30 +21,31 @@ use serde_json::Value;
 use tokio::sync::watch::{Receiver, Sender};
 
 use crate::DRAIN;
-use crate::judge::Switch;
-use crate::ledger::Ledger;
-use crate::troubles::N_REPLICAS;
+use crate::faults::N_REPLICAS;
+use crate::recorder::Recorder;
+use crate::request_check::Switch;
 
-/// Before a watch that broke is taken up again.
+/// Delay before a broken watch is retried.
 const PAUSE: Duration = Duration::from_millis(20);
 const SERVICE: &str = "policy-server-default";
 
-/// The world at a moment.
+/// The observed state at a moment.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct View {
+pub(crate) struct ClusterView {
     /// By policy.
-    pub(crate) hooks: BTreeMap<&'static str, Hook>,
-    /// Those that are ready, by their pods.
+    pub(crate) routes: BTreeMap<&'static str, WebhookRoute>,
+    /// Ready replicas by Pod name.
     pub(crate) replicas: BTreeMap<String, SocketAddr>,
     /// By policy.
     pub(crate) updates: BTreeMap<&'static str, Update>,
-    /// How far the newest revision of each policy is, by itself: the policy tells of it a little later.
+    /// The progress of the newest revision of each policy, read from the revision. The status of the policy follows a
+    /// little later.
     pub(crate) steps: BTreeMap<&'static str, (i64, Step)>,
-    /// Generations that were disabled, and when that was seen.
+    /// Disabled generations, and when each was first seen disabled.
     pub(crate) retired: Vec<(&'static str, i64, Timestamp)>,
 }
 
-/// What a policy says about itself.
+/// The part of a policy's status that tests wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Update {
     pub(crate) generation: i64,
@@ -52,14 +53,14 @@ pub(crate) struct Update {
     pub(crate) has_failed: bool,
 }
 
-/// The steps of an update that can be seen.
+/// The observable steps of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Created,
     Scheduled,
     Initialized,
     PartlyReady,
-    /// The webhook has just moved to it; the generation before drains.
+    /// The webhook has just switched to the generation, and the previous generation drains.
     Switched,
 }
 
@@ -72,7 +73,7 @@ impl Step {
         Self::Switched,
     ];
 
-    /// The step of a revision, by its status. One that every replica has is about to be switched to.
+    /// The step of a revision, from its status. A revision that is ready on every replica is about to be switched to.
     fn of(status: &Value) -> Self {
         let conditions = status["conditions"].as_array();
         let n_true = |kind: &str| {
@@ -90,35 +91,35 @@ impl Step {
     }
 }
 
-impl View {
-    /// Whether some update is in this step.
+impl ClusterView {
+    /// Whether any update is in this step.
     pub(crate) fn has_update_in(&self, step: Step, now: Timestamp) -> bool {
         match step {
             Step::Switched => {
-                let mut hooks = self.hooks.values();
-                hooks.any(|hook| now < hook.switched_at + DRAIN)
+                let mut routes = self.routes.values();
+                routes.any(|route| now < route.switched_at + DRAIN)
             }
             _ => self.steps.values().any(|(_, seen)| *seen == step),
         }
     }
 
-    /// Watches on the current runtime for as long as it lives; what is seen is also written down.
-    pub(crate) fn follow(client: &Client, ledger: &Arc<Ledger>) -> Receiver<Self> {
+    /// Starts the watches on the current runtime. Switches are also recorded.
+    pub(crate) fn follow(client: &Client, recorder: &Arc<Recorder>) -> Receiver<Self> {
         let (sender, receiver) = tokio::sync::watch::channel(Self::default());
         let sender = Arc::new(sender);
         tokio::spawn(follow_webhooks(
             client.clone(),
             sender.clone(),
-            ledger.clone(),
+            recorder.clone(),
         ));
         tokio::spawn(follow_replicas(client.clone(), sender.clone()));
         tokio::spawn(follow_policies(client.clone(), sender.clone()));
-        tokio::spawn(follow_revisions(client.clone(), sender, ledger.clone()));
+        tokio::spawn(follow_revisions(client.clone(), sender, recorder.clone()));
         receiver
     }
 }
 
-/// One watch for good. Errors are what a watcher lives with: it goes on where it was.
+/// Runs one watch forever. After an error the watcher resumes from where it was.
 async fn follow<K>(api: Api<K>, config: watcher::Config, mut see: impl FnMut(Event<K>))
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -132,28 +133,28 @@ where
     }
 }
 
-async fn follow_webhooks(client: Client, view: Arc<Sender<View>>, ledger: Arc<Ledger>) {
+async fn follow_webhooks(client: Client, view: Arc<Sender<ClusterView>>, recorder: Arc<Recorder>) {
     let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
     follow(api, watcher::Config::default(), |event| {
         let (Event::Apply(object) | Event::InitApply(object)) = event else {
             return;
         };
-        let seen = subject_of(&object.name_any()).zip(Hook::read(&object));
-        if let Some((subject, hook)) = seen {
-            let (generation, at) = (hook.generation, hook.switched_at);
-            ledger.switched(subject.name, Switch { generation, at });
-            view.send_modify(|view| drop(view.hooks.insert(subject.name, hook)));
+        let seen = test_policy_of(&object.name_any()).zip(WebhookRoute::read(&object));
+        if let Some((test_policy, route)) = seen {
+            let (generation, at) = (route.generation, route.switched_at);
+            recorder.switched(test_policy.name, Switch { generation, at });
+            view.send_modify(|view| drop(view.routes.insert(test_policy.name, route)));
         }
     })
     .await;
 }
 
-fn subject_of(id: &str) -> Option<&'static Subject> {
-    Subject::of(id.strip_prefix("clusterwide-")?)
+fn test_policy_of(id: &str) -> Option<&'static TestPolicy> {
+    TestPolicy::of(id.strip_prefix("clusterwide-")?)
 }
 
-async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
-    let api: Api<EndpointSlice> = Api::namespaced(client, e2e::stage::NAMESPACE);
+async fn follow_replicas(client: Client, view: Arc<Sender<ClusterView>>) {
+    let api: Api<EndpointSlice> = Api::namespaced(client, e2e::installation::NAMESPACE);
     let config =
         watcher::Config::default().labels(&format!("kubernetes.io/service-name={SERVICE}"));
     let mut slices: BTreeMap<String, Option<(String, SocketAddr)>> = BTreeMap::new();
@@ -161,7 +162,7 @@ async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
         match event {
             Event::Init => slices.clear(),
             Event::InitApply(slice) | Event::Apply(slice) => {
-                slices.insert(slice.name_any(), replica(&slice));
+                slices.insert(slice.name_any(), ready_replica(&slice));
             }
             Event::Delete(slice) => drop(slices.remove(&slice.name_any())),
             Event::InitDone => {}
@@ -176,21 +177,21 @@ async fn follow_replicas(client: Client, view: Arc<Sender<View>>) {
     .await;
 }
 
-/// A kind of ours.
+/// The API resource of one of our kinds.
 pub(crate) fn kind(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("policies.kubewarden.io", "v1", kind))
 }
 
-async fn follow_policies(client: Client, view: Arc<Sender<View>>) {
+async fn follow_policies(client: Client, view: Arc<Sender<ClusterView>>) {
     let api: Api<DynamicObject> = Api::all_with(client, &kind("ClusterAdmissionPolicy"));
     follow(api, watcher::Config::default(), |event| {
         let (Event::Apply(object) | Event::InitApply(object)) = event else {
             return;
         };
-        let seen = Subject::of(&object.name_any()).zip(Update::read(&object));
-        if let Some((subject, update)) = seen {
+        let seen = TestPolicy::of(&object.name_any()).zip(Update::read(&object));
+        if let Some((test_policy, update)) = seen {
             view.send_modify(|view| {
-                view.updates.insert(subject.name, update);
+                view.updates.insert(test_policy.name, update);
             });
         }
     })
@@ -209,9 +210,9 @@ impl Update {
     }
 }
 
-async fn follow_revisions(client: Client, view: Arc<Sender<View>>, ledger: Arc<Ledger>) {
+async fn follow_revisions(client: Client, view: Arc<Sender<ClusterView>>, recorder: Arc<Recorder>) {
     let kind = kind("PolicyRevision");
-    let api: Api<DynamicObject> = Api::namespaced_with(client, e2e::stage::NAMESPACE, &kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(client, e2e::installation::NAMESPACE, &kind);
     follow(api, watcher::Config::default(), |event| {
         let (Event::Apply(object) | Event::InitApply(object)) = event else {
             return;
@@ -219,12 +220,12 @@ async fn follow_revisions(client: Client, view: Arc<Sender<View>>, ledger: Arc<L
         let spec = &object.data["spec"];
         let policy = spec["objectReference"]["name"].as_str();
         let seen = policy
-            .and_then(Subject::of)
+            .and_then(TestPolicy::of)
             .zip(spec["policyGeneration"].as_i64());
-        let Some((subject, generation)) = seen else {
+        let Some((test_policy, generation)) = seen else {
             return;
         };
-        let (policy, is_enabled) = (subject.name, spec["enabled"] == true);
+        let (policy, is_enabled) = (test_policy.name, spec["enabled"] == true);
         view.send_modify(|view| {
             let newest = view.steps.get(policy).map_or(0, |(newest, _)| *newest);
             if is_enabled && generation >= newest {
@@ -235,7 +236,7 @@ async fn follow_revisions(client: Client, view: Arc<Sender<View>>, ledger: Arc<L
             let is_known =
                 retired.any(|(name, number, _)| (*name, *number) == (policy, generation));
             if !is_enabled && !is_known {
-                view.retired.push((policy, generation, ledger.now()));
+                view.retired.push((policy, generation, recorder.now()));
             }
         });
     })

@@ -1,17 +1,17 @@
-//! The differences we accept, each with its reason. An entry that matches nothing is a failure: the list stays short.
+//! Accepted differences, each with its reason. An entry that matches nothing is a failure, so the list stays short.
 
 use serde_json::Value;
 
 use crate::compare::Difference;
 
-/// A kind of difference that is all right.
+/// A difference that the suite accepts.
 #[derive(Debug)]
 pub(crate) struct Accepted {
-    /// Part of the case's name; empty for all cases.
+    /// Part of the case's name. Empty matches all cases.
     pub(crate) case: &'static str,
-    /// Where: a JSON pointer, in which one `*` stands for anything.
+    /// The JSON pointer of the member. One `*` matches any text.
     pub(crate) at: &'static str,
-    /// Part of what the real server says there; empty for anything.
+    /// Part of the real server's value. Empty matches any value.
     pub(crate) real: &'static str,
     pub(crate) reason: &'static str,
 }
@@ -37,9 +37,8 @@ const NEVER_STORED: &str = "what is never stored has no owners of fields here";
 const STATUS_ALONE: &str = "a status is checked as a part of its object, and once";
 const CHOSEN: &str = "ours is another product";
 
-/// All of them.
 pub(crate) const ACCEPTED: &[Accepted] = &[
-    // Words.
+    // Different wording.
     accept(
         "",
         "/body/message",
@@ -139,7 +138,7 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
         "",
         "columns are described in our own words",
     ),
-    // Choices.
+    // Deliberate choices.
     accept("", "/body/compiler", "", CHOSEN),
     accept("", "/body/git*", "", CHOSEN),
     accept("", "/body/goVersion", "", CHOSEN),
@@ -193,7 +192,7 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
         "an annotation for clients of an API that is gone",
     ),
     accept(
-        "rbac: nobody grants",
+        "rbac: users cannot grant",
         "/body/metadata/managedFields",
         "f:rules",
         "an empty list is no list, also before it is stored",
@@ -220,7 +219,7 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
     ),
 ];
 
-/// The entry that covers a difference.
+/// Finds the entry that covers a difference.
 pub(crate) fn covering(case: &str, difference: &Difference) -> Option<usize> {
     let real = difference
         .real

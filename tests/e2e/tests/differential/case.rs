@@ -1,20 +1,19 @@
 //! Cases as data: named lists of requests.
 //!
-//! Paths, headers and bodies may hold `{variables}`: `{ns}` is the case's own namespace, `{group}` an API group of
-//! its own, `{hook}` the base URL of the webhook server and `{ca}` its CA; the rest is what earlier steps have
-//! [saved](Step::save), for each server its own.
+//! Paths, headers and bodies may contain `{variables}`: `{ns}` is the namespace of the case, `{group}` its API group,
+//! `{hook}` the base URL of the webhook server and `{ca}` its CA. All other variables were [saved](Step::save) by
+//! earlier steps, separately for each server.
 
 use serde_json::Value;
 
-/// A story told to both servers.
+/// A sequence of requests that is sent to both servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// `area: what happens`.
+    /// `area: behaviour`.
     pub(crate) name: &'static str,
     pub(crate) steps: Vec<Step>,
 }
 
-/// A case of these steps.
 pub(crate) fn case(name: &'static str, steps: impl IntoIterator<Item = Step>) -> Case {
     Case {
         name,
@@ -22,15 +21,15 @@ pub(crate) fn case(name: &'static str, steps: impl IntoIterator<Item = Step>) ->
     }
 }
 
-/// Who asks.
+/// The credentials of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum Identity {
     Admin,
-    /// Someone without credentials.
-    Nobody,
+    /// No credentials.
+    Anonymous,
 }
 
-/// What a step waits for: real servers learn of new CRDs, roles and webhooks a little later.
+/// The condition that a step waits for. Real servers apply new CRDs, roles and webhooks with a short delay.
 #[derive(Debug, Clone)]
 pub(crate) enum Until {
     Code(u16),
@@ -40,18 +39,18 @@ pub(crate) enum Until {
     Condition(&'static str, &'static str),
 }
 
-/// One request, and what to do with its answer.
+/// One request, and how its response is used.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Option<String>,
-    pub(crate) asker: Asker,
-    /// Variable and JSON pointer.
+    pub(crate) identity: Identity,
+    /// Variable names and JSON pointers.
     pub(crate) saves: Vec<(&'static str, &'static str)>,
     pub(crate) until: Option<Until>,
-    /// Whether the answers are compared, or only have to be successes.
+    /// Whether the responses are compared. Otherwise the request only has to succeed.
     pub(crate) compared: bool,
 }
 
@@ -62,7 +61,7 @@ impl Step {
             path: path.into(),
             headers: Vec::new(),
             body: None,
-            asker: Asker::Admin,
+            identity: Identity::Admin,
             saves: Vec::new(),
             until: None,
             compared: true,
@@ -75,41 +74,41 @@ impl Step {
         self
     }
 
-    /// With this header.
+    /// Adds a header.
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    /// With this `Accept`.
+    /// Sets the `Accept` header.
     pub(crate) fn accept(self, value: &str) -> Self {
         self.header("accept", value)
     }
 
-    /// As another user, by impersonation.
+    /// Impersonates a user.
     pub(crate) fn impersonating(self, user: &str) -> Self {
         self.header("impersonate-user", user)
     }
 
-    /// Without credentials.
-    pub(crate) fn as_nobody(mut self) -> Self {
-        self.asker = Asker::Nobody;
+    /// Sends the request without credentials.
+    pub(crate) fn as_anonymous(mut self) -> Self {
+        self.identity = Identity::Anonymous;
         self
     }
 
-    /// Keeps a member of the answer for later steps.
+    /// Saves a member of the response for later steps.
     pub(crate) fn save(mut self, variable: &'static str, pointer: &'static str) -> Self {
         self.saves.push((variable, pointer));
         self
     }
 
-    /// Repeats the request until it answers so.
+    /// Repeats the request until the condition is fulfilled.
     pub(crate) fn until(mut self, until: Until) -> Self {
         self.until = Some(until);
         self
     }
 
-    /// Only to get somewhere: must succeed, is not compared.
+    /// Marks a step that must succeed but is not compared.
     pub(crate) fn setup(mut self) -> Self {
         self.compared = false;
         self
@@ -151,7 +150,7 @@ pub(crate) fn json_patch(path: impl Into<String>, body: impl Into<Value>) -> Ste
     Step::new("PATCH", path).with_body("application/json-patch+json", body.into().to_string())
 }
 
-/// Server-side apply by this manager; `path` may have a query of its own.
+/// Server-side apply by this manager. `path` may have a query.
 pub(crate) fn apply(path: impl Into<String>, manager: &str, body: impl Into<Value>) -> Step {
     let path = path.into();
     let joint = if path.contains('?') { '&' } else { '?' };
@@ -159,7 +158,7 @@ pub(crate) fn apply(path: impl Into<String>, manager: &str, body: impl Into<Valu
         .with_body("application/apply-patch+yaml", body.into().to_string())
 }
 
-/// A request whose body is exactly this text.
+/// A request with exactly this body.
 pub(crate) fn raw(
     method: &'static str,
     path: impl Into<String>,
@@ -169,7 +168,7 @@ pub(crate) fn raw(
     Step::new(method, path).with_body(content_type, body)
 }
 
-/// A request without body or content type.
+/// A request without body and content type.
 pub(crate) fn bare(method: &'static str, path: impl Into<String>) -> Step {
     Step::new(method, path)
 }

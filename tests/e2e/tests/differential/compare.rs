@@ -1,15 +1,15 @@
-//! Where two normalised answers differ.
+//! Finds the differences between two normalised responses.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// One member that is not the same.
+/// One member that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Difference {
     /// A JSON pointer: `/body/metadata/labels/x`.
     pub(crate) at: String,
-    /// `None` when it is not there.
+    /// `None` if the member is missing.
     pub(crate) ours: Option<Value>,
     pub(crate) real: Option<Value>,
 }

@@ -1,4 +1,4 @@
-//! A webhook server that both API servers call; what it answers is in the path: `{hook}/allow`, `{hook}/deny`, …
+//! A webhook server that both API servers call. The path selects the behaviour: `{hook}/allow`, `{hook}/deny`, …
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 const LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// The running server.
+/// The running webhook server.
 pub(crate) struct Hooks {
     address: SocketAddr,
     ca_bundle: String,
@@ -61,18 +61,18 @@ impl Hooks {
 
 async fn review(Path(behaviour): Path<String>, Json(review): Json<Value>) -> Response {
     let request = review["request"].clone();
-    let Some(mut answer) = answer(&behaviour, &request) else {
+    let Some(mut response) = response(&behaviour, &request) else {
         return (StatusCode::INTERNAL_SERVER_ERROR, "out of order").into_response();
     };
-    answer["uid"] = request["uid"].clone();
+    response["uid"] = request["uid"].clone();
     Json(
-        json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": answer}),
+        json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}),
     )
     .into_response()
 }
 
-/// What a hook of this behaviour says; `None` is an error.
-fn answer(behaviour: &str, request: &Value) -> Option<Value> {
+/// The response for a behaviour. `None` produces an HTTP error.
+fn response(behaviour: &str, request: &Value) -> Option<Value> {
     let patch = |operations: Value| json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())});
     Some(match behaviour {
         "allow" => json!({"allowed": true}),
@@ -100,7 +100,7 @@ fn answer(behaviour: &str, request: &Value) -> Option<Value> {
     })
 }
 
-/// What the hook was shown, as text: it comes back to the suite in an annotation of the object.
+/// The received review as text. The webhook stores it in an annotation of the object, so that it is compared too.
 fn review_of(request: &Value) -> String {
     let mut shown = request.clone();
     if let Some(members) = shown.as_object_mut() {

@@ -1,9 +1,10 @@
-//! The differential suite: the same requests to a real kube-apiserver and to ours, and every difference explained.
+//! The differential suite: the same requests go to a real kube-apiserver and to the embedded one, and every difference
+//! must be explained.
 //!
-//! A [`case::Case`] is data: named steps, each one request. Both servers get the same steps; answers are normalised
-//! ([`normal`]) and compared member by member ([`compare`]). What may differ stands in [`accepted`] with its reason,
-//! and an entry there that no longer matches anything is a failure too. `DIFFERENTIAL=text` runs only the cases whose
-//! name contains the text.
+//! A [`case::Case`] is data: a list of named steps with one request each. Both servers get the same steps. Responses are
+//! normalised ([`normal`]) and compared member by member ([`compare`]). [`accepted`] lists the differences that may
+//! occur, each with its reason. An entry that no longer matches anything is a failure too. `DIFFERENTIAL=text` runs only
+//! the cases whose name contains the text.
 
 mod accepted;
 mod case;
@@ -25,7 +26,7 @@ const AT_ONCE: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_servers_answer_alike() {
-    if Tool::Kubernetes.or_leave_out().is_none() {
+    if Tool::Kubernetes.or_skip().is_none() {
         return;
     }
     let servers = servers::start().await.expect("both servers start");

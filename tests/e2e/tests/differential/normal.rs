@@ -1,4 +1,4 @@
-//! Takes out of an answer what two servers cannot agree on: times, ids, versions, addresses, random names.
+//! Removes everything from a response that differs between servers: times, ids, versions, addresses, random names.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::servers::Answer;
+use crate::servers::Response;
 
-/// What takes the place of a text in any string.
+/// Patterns and their replacements in all strings.
 static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     [
         (
@@ -19,7 +19,7 @@ static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\b127\.0\.0\.1:\d+", "<address>"),
         (r"current: \d+$", "current: <version>"),
         (r"\bBad_[0-9a-z]{5}\b", "Bad_<random>"),
-        // Where the real server keeps its types.
+        // A source location in messages of the real server.
         (r#" in scheme "pkg/runtime/scheme.go:\d+""#, ""),
     ]
     .map(|(pattern, shown)| {
@@ -31,39 +31,39 @@ static TEXTS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     .into()
 });
 
-/// Who the servers are when they write by themselves.
+/// The field managers of the servers themselves.
 const OWN_MANAGERS: &[&str] = &["polity", "kube-apiserver", "kube-controller-manager"];
 
-/// An answer as one JSON value in which only what matters is left.
+/// The response as one JSON value with only the parts to compare.
 pub(crate) fn normalise(
-    answer: &Answer,
+    response: &Response,
     is_watch: bool,
     variables: &BTreeMap<String, String>,
 ) -> Value {
     let header = |name: &str| {
-        answer
+        response
             .headers
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     };
-    let warnings: Vec<&str> = answer
+    let warnings: Vec<&str> = response
         .headers
         .get_all("warning")
         .iter()
         .filter_map(|value| value.to_str().ok())
         .collect();
-    let text = String::from_utf8_lossy(&answer.body);
+    let text = String::from_utf8_lossy(&response.body);
     let mut body = match serde_json::from_str::<Value>(&text) {
         Ok(body) if !is_watch => body,
-        _ if is_watch && answer.code.is_success() => events(&text),
+        _ if is_watch && response.code.is_success() => events(&text),
         Ok(body) => body,
         Err(_) => json!(text),
     };
     clean(&mut body, "");
     sort_causes(&mut body);
     let mut shown = json!({
-        "code": answer.code.as_u16(),
+        "code": response.code.as_u16(),
         "type": header("content-type"),
         "warnings": warnings,
         "body": body,
@@ -72,7 +72,8 @@ pub(crate) fn normalise(
     shown
 }
 
-/// The lines of a watch. Bookmarks come when they come, but for the one that ends the initial events.
+/// The events of a watch. Bookmarks are removed because their number varies, except the one that ends the initial
+/// events.
 fn events(text: &str) -> Value {
     let events = text
         .lines()
@@ -89,12 +90,12 @@ fn clean(value: &mut Value, key: &str) {
         Value::Object(members) => clean_object(members),
         Value::Array(items) => {
             items.iter_mut().for_each(|item| clean(item, key));
-            // Rules come in the order in which the bindings became known.
+            // Rules are listed in the order in which the bindings became known.
             if matches!(key, "resourceRules" | "nonResourceRules") {
                 items.sort_by_key(Value::to_string);
             }
             if key == "managedFields" {
-                // Entries are ordered by their times, which may or may not be of the same second.
+                // Entries are ordered by time, and their times may be equal on one server only.
                 items.sort_by_key(|entry| {
                     ["operation", "manager", "apiVersion", "subresource"]
                         .map(|name| entry[name].to_string())
@@ -140,7 +141,7 @@ fn clean_object(members: &mut Map<String, Value>) {
     for (key, member) in members.iter_mut() {
         clean(member, key);
     }
-    // Keys of field sets hold ids too.
+    // Keys of field sets contain ids too.
     let renamed: Vec<String> = members
         .keys()
         .filter(|key| TEXTS[0].0.is_match(key))
@@ -156,7 +157,7 @@ fn clean_object(members: &mut Map<String, Value>) {
     }
 }
 
-/// Several objections come in any order: the real server collects some of them from maps.
+/// The order of several causes is undefined: the real server collects some of them from maps.
 fn sort_causes(status: &mut Value) {
     let Some(causes) = status
         .pointer_mut("/details/causes")
@@ -180,7 +181,7 @@ fn is_age(text: &str) -> bool {
     })
 }
 
-/// A saved version or uid in a message is not the same on both servers.
+/// A saved version or uid in a message differs between the servers.
 fn replace_saved(value: &mut Value, variables: &BTreeMap<String, String>) {
     match value {
         Value::Object(members) => members

@@ -1,4 +1,4 @@
-//! What the suite says at its end.
+//! The report at the end of the suite.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::accepted::{ACCEPTED, covering};
 use crate::compare::Difference;
 use crate::run::Outcome;
 
-/// The outcome of all cases.
+/// The result of all cases.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     n_cases: usize,
@@ -19,12 +19,12 @@ pub(crate) struct Report {
     n_accepted: usize,
     n_different: usize,
     used: BTreeSet<usize>,
-    /// What went wrong, ready to print.
+    /// Descriptions of unexplained differences and failures.
     problems: Vec<String>,
 }
 
 impl Report {
-    /// `whole`: every case was run, so an accepted difference that was not met is out of date.
+    /// `whole`: every case was run, so an accepted difference that did not occur is out of date.
     pub(crate) fn new(outcomes: &[Outcome], whole: bool) -> Self {
         let mut report = Self {
             n_cases: outcomes.len(),
@@ -80,12 +80,12 @@ impl Report {
         }
     }
 
-    /// Whether there is nothing to explain.
+    /// Whether there are no problems.
     pub(crate) fn is_clean(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// One line.
+    /// A summary in one line.
     pub(crate) fn summary(&self) -> String {
         format!(
             "differential: {} requests in {} cases, {} same, {} accepted differences ({} kinds), {} different",

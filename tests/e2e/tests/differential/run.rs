@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 use crate::case::{Case, Step, Until};
 use crate::compare::{Difference, differences};
 use crate::normal;
-use crate::servers::{Answer, Servers, Target};
+use crate::servers::{Response, Servers, Target};
 
-/// Between two looks at a server that is not there yet.
+/// Delay before a step is repeated.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Thirty seconds.
+/// Thirty seconds in total.
 const LOOKS: u32 = 600;
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) case: &'static str,
-    /// The compared requests, each with what differed.
+    /// The compared requests with their differences.
     pub(crate) steps: Vec<StepOutcome>,
-    /// Why the case could not be run to its end.
+    /// Why the case could not be completed.
     pub(crate) broken: Option<String>,
 }
 
-/// What became of a compared request.
+/// The differences of a compared request.
 #[derive(Debug)]
 pub(crate) struct StepOutcome {
     pub(crate) number: usize,
@@ -37,7 +37,7 @@ pub(crate) struct StepOutcome {
 
 type Variables = BTreeMap<String, String>;
 
-/// Runs `case` on both servers at once.
+/// Runs `case` on both servers concurrently.
 pub(crate) async fn run(case: Case, servers: &Servers) -> Outcome {
     let mut outcome = Outcome {
         case: case.name,
@@ -55,7 +55,7 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> Outcome {
     }
     for (index, step) in case.steps.iter().enumerate() {
         let (mine, theirs) = match tokio::try_join!(ours.step(step), real.step(step)) {
-            Ok(answers) => answers,
+            Ok(responses) => responses,
             Err(error) => {
                 outcome.broken = Some(format!("step {}: {error:#}", index + 1));
                 return outcome;
@@ -72,7 +72,7 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> Outcome {
     outcome
 }
 
-/// One server's side of a case.
+/// The execution of a case on one server.
 struct Side<'a> {
     target: &'a Target,
     variables: Variables,
@@ -107,23 +107,26 @@ impl<'a> Side<'a> {
         let request = Request::post("/api/v1/namespaces")
             .header("content-type", "application/json")
             .body(body.into_bytes())?;
-        let answer = self.target.send(crate::case::Asker::Admin, request).await?;
-        if !answer.code.is_success() {
+        let response = self
+            .target
+            .send(crate::case::Identity::Admin, request)
+            .await?;
+        if !response.code.is_success() {
             bail!(
                 "creating the namespace on {}: {}",
                 self.target.name,
-                String::from_utf8_lossy(&answer.body)
+                String::from_utf8_lossy(&response.body)
             );
         }
         Ok(())
     }
 
-    /// The normalised answer to a step.
+    /// Sends the request of a step and returns the normalised response.
     async fn step(&mut self, step: &Step) -> Result<Value> {
-        let mut answer = self.ask(step).await?;
+        let mut response = self.ask(step).await?;
         if let Some(until) = &step.until {
             let mut looks = 0;
-            while !is_reached(until, &answer) {
+            while !is_reached(until, &response) {
                 looks += 1;
                 if looks > LOOKS {
                     bail!(
@@ -131,24 +134,24 @@ impl<'a> Side<'a> {
                         self.target.name,
                         step.method,
                         step.path,
-                        answer.code,
-                        String::from_utf8_lossy(&answer.body)
+                        response.code,
+                        String::from_utf8_lossy(&response.body)
                     );
                 }
                 tokio::time::sleep(PAUSE).await; // tidy: between two looks
-                answer = self.ask(step).await?;
+                response = self.ask(step).await?;
             }
         }
-        if !step.compared && !answer.code.is_success() {
+        if !step.compared && !response.code.is_success() {
             bail!(
                 "{} refused {} {}: {}",
                 self.target.name,
                 step.method,
                 step.path,
-                String::from_utf8_lossy(&answer.body)
+                String::from_utf8_lossy(&response.body)
             );
         }
-        let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
         for (variable, pointer) in &step.saves {
             let value = body
                 .pointer(pointer)
@@ -159,13 +162,13 @@ impl<'a> Side<'a> {
             self.variables.insert((*variable).to_owned(), text);
         }
         Ok(normal::normalise(
-            &answer,
+            &response,
             step.path.contains("watch="),
             &self.variables,
         ))
     }
 
-    async fn ask(&self, step: &Step) -> Result<Answer> {
+    async fn ask(&self, step: &Step) -> Result<Response> {
         let mut builder = Request::builder()
             .method(step.method)
             .uri(self.filled(&step.path));
@@ -181,11 +184,11 @@ impl<'a> Side<'a> {
             .map(|body| self.filled(body))
             .unwrap_or_default();
         self.target
-            .send(step.asker, builder.body(body.into_bytes())?)
+            .send(step.identity, builder.body(body.into_bytes())?)
             .await
     }
 
-    /// The text with its variables filled in.
+    /// Replaces the variables in a text.
     fn filled(&self, text: &str) -> String {
         let mut filled = text.to_owned();
         for (variable, value) in &self.variables {
@@ -195,10 +198,10 @@ impl<'a> Side<'a> {
     }
 }
 
-fn is_reached(until: &Until, answer: &Answer) -> bool {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+fn is_reached(until: &Until, response: &Response) -> bool {
+    let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
     match until {
-        Until::Code(code) => answer.code.as_u16() == *code,
+        Until::Code(code) => response.code.as_u16() == *code,
         Until::Field(pointer, wanted) => body.pointer(pointer) == Some(wanted),
         Until::Condition(kind, status) => {
             let conditions = body.pointer("/status/conditions").and_then(Value::as_array);

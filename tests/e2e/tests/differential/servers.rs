@@ -1,4 +1,4 @@
-//! The two servers, and a client that sends exactly what it is told.
+//! Starts the two servers, and sends requests to them without the changes that client libraries make.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -21,11 +21,11 @@ use polity_runtime::serve::Limits;
 use polity_runtime::{Clock, Shutdown, Tasks};
 use tower::{BoxError, ServiceBuilder};
 
-use crate::case::Asker;
+use crate::case::Identity;
 use crate::hooks::Hooks;
 
-/// Plugins of the real server that write into objects and that ours does not have: what they add is the business of
-/// kubelets, schedulers and volume controllers, which are not there either.
+/// Admission plugins of the real server that change objects and that the embedded server does not have. Their changes
+/// only matter to kubelets, schedulers and volume controllers, which do not run here.
 const WITHOUT_PLUGINS: &[&str] = &[
     "DefaultTolerationSeconds",
     "Priority",
@@ -34,7 +34,6 @@ const WITHOUT_PLUGINS: &[&str] = &[
     "TaintNodesByCondition",
 ];
 
-/// Both servers, running.
 pub(crate) struct Servers {
     pub(crate) real: Target,
     pub(crate) ours: Target,
@@ -44,16 +43,16 @@ pub(crate) struct Servers {
     clock: Clock,
 }
 
-/// One of the two.
+/// One of the two servers.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     admin: Client,
-    nobody: Client,
+    anonymous: Client,
 }
 
-/// An answer as it came.
+/// An unprocessed response.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) code: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
@@ -90,11 +89,11 @@ pub(crate) async fn start() -> Result<Servers> {
 }
 
 impl Servers {
-    /// Ends both.
+    /// Stops both servers.
     pub(crate) async fn stop(self) {
         self.tasks.shutdown().trigger();
         self.tasks.finish(&self.clock, Duration::from_secs(5)).await;
-        // Waits for its processes, which must not hold up the runtime.
+        // Dropping it waits for its processes, which must not block the runtime.
         let cluster = self.cluster;
         let _ = tokio::task::spawn_blocking(move || drop(cluster)).await;
     }
@@ -104,20 +103,24 @@ impl Target {
     async fn new(name: &'static str, kubeconfig: Kubeconfig) -> Result<Self> {
         let config =
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let mut nobody = config.clone();
-        nobody.auth_info = AuthInfo::default();
+        let mut anonymous = config.clone();
+        anonymous.auth_info = AuthInfo::default();
         Ok(Self {
             name,
             admin: client(&config)?,
-            nobody: client(&nobody)?,
+            anonymous: client(&anonymous)?,
         })
     }
 
-    /// Sends a request and reads the whole answer.
-    pub(crate) async fn send(&self, asker: Asker, request: Request<Vec<u8>>) -> Result<Answer> {
-        let client = match asker {
-            Asker::Admin => &self.admin,
-            Asker::Nobody => &self.nobody,
+    /// Sends a request and reads the whole response.
+    pub(crate) async fn send(
+        &self,
+        identity: Identity,
+        request: Request<Vec<u8>>,
+    ) -> Result<Response> {
+        let client = match identity {
+            Identity::Admin => &self.admin,
+            Identity::Anonymous => &self.anonymous,
         };
         let what = format!("{} {} {}", self.name, request.method(), request.uri());
         let response = client
@@ -126,7 +129,7 @@ impl Target {
             .with_context(|| what.clone())?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.with_context(|| what)?.to_bytes();
-        Ok(Answer {
+        Ok(Response {
             code: parts.status,
             headers: parts.headers,
             body: body.to_vec(),

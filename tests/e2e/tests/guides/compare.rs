@@ -1,8 +1,8 @@
 //! Compares the output of a command with the output that a page shows.
 //!
 //! - `…` in a line stands for any text, and a line that is only `…` for any number of lines.
-//! - The width of the space between columns, trailing space and empty lines at either end do not count.
-//! - Without expected lines every output is right.
+//! - The width of the space between columns, trailing space and empty lines at either end are ignored.
+//! - Without expected lines, any output matches.
 
 /// The wildcard.
 const ANYTHING: &str = "…";

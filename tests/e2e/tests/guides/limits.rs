@@ -1,24 +1,24 @@
-//! What pages share: the memory of the machine, and ports that they name.
+//! Limits how many pages run at the same time, because they share memory and fixed ports.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many pages may run a `polity up` at once.
+/// How many pages may run `polity up` concurrently.
 const MOST_LOCAL: usize = 2;
 
 static N_LOCAL: Mutex<usize> = Mutex::new(0);
 static LOCAL_ENDED: Condvar = Condvar::new();
 static SERVER_PORTS: Mutex<()> = Mutex::new(());
 
-/// Held while a page runs.
-pub(crate) struct Held {
+/// Permission to run a page. Released on drop.
+pub(crate) struct PagePermit {
     is_local: bool,
     _ports: Option<MutexGuard<'static, ()>>,
 }
 
 /// Waits until a page with these commands may run.
-pub(crate) fn wait_for(commands: &[&str]) -> Held {
+pub(crate) fn wait_for(commands: &[&str]) -> PagePermit {
     let runs = |what: &str| commands.iter().any(|command| command.contains(what));
-    // In this order everywhere, so that no two pages wait for each other.
+    // Always in this order, to avoid a deadlock between two pages.
     let ports = runs("polity server").then(|| lock(&SERVER_PORTS));
     let is_local = runs("polity up") || runs("xtask up");
     if is_local {
@@ -30,13 +30,13 @@ pub(crate) fn wait_for(commands: &[&str]) -> Held {
         }
         *n_local += 1;
     }
-    Held {
+    PagePermit {
         is_local,
         _ports: ports,
     }
 }
 
-impl Drop for Held {
+impl Drop for PagePermit {
     fn drop(&mut self) {
         if self.is_local {
             *lock(&N_LOCAL) -= 1;

@@ -1,4 +1,4 @@
-//! Runs the steps of a page until one does something else than the page says.
+//! Runs the steps of a page and stops at the first difference.
 
 use std::fs;
 
@@ -11,12 +11,11 @@ use crate::{compare, limits, repository};
 /// Runs a page.
 ///
 /// # Panics
-/// At the first step that does not do what the page says, with the place, the command and the difference.
+/// At the first step that differs from the page, with the line, the command and the difference.
 pub(crate) fn check(path: &str) {
     let text = fs::read_to_string(repository().join(path)).unwrap();
     let steps = page::steps(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let (Some(kubectl), Some(_)) = (Tool::Kubectl.or_leave_out(), Tool::Policies.or_leave_out())
-    else {
+    let (Some(kubectl), Some(_)) = (Tool::Kubectl.or_skip(), Tool::Policies.or_skip()) else {
         return;
     };
     let commands: Vec<&str> = steps.iter().filter_map(executed).collect();

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use e2e::leash::Leash;
+use e2e::cleanup::CleanupGuard;
 use e2e::polity;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
@@ -19,32 +19,32 @@ use tempfile::TempDir;
 
 use crate::variables;
 
-/// No command of a page takes longer, a small compilation included.
-const PATIENCE: Duration = Duration::from_mins(3);
-/// The names under which the program is called.
+/// Upper limit for a command, including a small compilation.
+const TIMEOUT: Duration = Duration::from_mins(3);
+/// The names under which the binary is called.
 const NAMES: [&str; 4] = ["polity", "kubectl-polity", "kwctl", "policy-server"];
 
-/// A shell. Everything that it started ends when this is dropped, and when our process ends in whatever way.
+/// A shell. Its processes are killed when this value is dropped, or when the test process ends for any reason.
 pub(crate) struct Shell {
     bash: Child,
     stdin: ChildStdin,
     codes: Receiver<String>,
     folder: TempDir,
     n_commands: usize,
-    leash: Leash,
-    /// The instance in the background that `polity up -d` started.
-    local: Option<Leash>,
+    cleanup: CleanupGuard,
+    /// The background instance that `polity up -d` started.
+    local: Option<CleanupGuard>,
 }
 
-/// How a command ended.
-pub(crate) struct Ended {
+/// The result of a command.
+pub(crate) struct CommandResult {
     pub(crate) code: i32,
     /// Standard output and standard error as a terminal shows them.
     pub(crate) output: String,
 }
 
 impl Shell {
-    /// Starts in a folder that looks like a clone of the repository as far as pages are concerned.
+    /// Starts in a folder with the parts of a repository clone that pages use.
     pub(crate) fn start(repository: &Path, kubectl: &Path) -> Self {
         let folder = polity::folder();
         let path = |name: &str| folder.path().join(name);
@@ -74,14 +74,14 @@ impl Shell {
             .env_clear()
             .envs(environment(folder.path()))
             .current_dir(path("clone"))
-            // A group of its own, to end what it leaves in the background.
+            // A separate process group, to kill background processes too.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .expect("bash can be started");
-        let leash = Leash::process(bash.id()).expect("sh can be started");
+        let cleanup = CleanupGuard::process(bash.id()).expect("sh can be started");
         let stdout = bash.stdout.take().expect("it is piped");
         let (sender, codes) = mpsc::channel();
         thread::spawn(move || {
@@ -97,35 +97,35 @@ impl Shell {
             codes,
             folder,
             n_commands: 0,
-            leash,
+            cleanup,
             local: None,
         };
         shell.stdin.write_all(b"last=0\n").expect("bash runs");
         shell
     }
 
-    /// Runs a command as if it was typed; `Err` with the output so far if it does not end.
-    pub(crate) fn run(&mut self, command: &str) -> Result<Ended, String> {
+    /// Runs a command as if it was typed. Returns `Err` with the output so far if the command does not end.
+    pub(crate) fn run(&mut self, command: &str) -> Result<CommandResult, String> {
         self.n_commands += 1;
         let commands = self.folder.path().join("commands");
         let script = commands.join(format!("{}.sh", self.n_commands));
         let output = commands.join(format!("{}.out", self.n_commands));
         fs::write(&script, format!("{command}\n")).expect("there is room for a file");
-        // The code of the command before is that of `$?`.
+        // Restores `$?` to the exit code of the previous command.
         let line = format!(
             "(exit $last); . '{}' >'{}' 2>&1 </dev/null; last=$?; echo $last\n",
             script.display(),
             output.display()
         );
         self.stdin.write_all(line.as_bytes()).expect("bash runs");
-        let code = self.codes.recv_timeout(PATIENCE);
+        let code = self.codes.recv_timeout(TIMEOUT);
         let output = fs::read(&output).unwrap_or_default();
         let output = String::from_utf8_lossy(&output).into_owned();
         self.hold_local();
         match code.map(|code| code.parse()) {
-            Ok(Ok(code)) => Ok(Ended { code, output }),
+            Ok(Ok(code)) => Ok(CommandResult { code, output }),
             _ => Err(format!(
-                "it did not end within {PATIENCE:?}, or ended the shell:\n{output}"
+                "it did not end within {TIMEOUT:?}, or ended the shell:\n{output}"
             )),
         }
     }
@@ -148,7 +148,7 @@ impl Shell {
         self.folder.path().join("home/.local/share/polity")
     }
 
-    /// Ties an instance in the background to our life.
+    /// Guards the background instance, so that it is killed with the test process.
     fn hold_local(&mut self) {
         let state = File::open(self.data_dir().join("run.json"));
         let state: Option<Value> = state
@@ -156,15 +156,15 @@ impl Shell {
             .and_then(|file| serde_json::from_reader(file).ok());
         let pid = state.and_then(|state| u32::try_from(state["pid"].as_u64()?).ok());
         match pid {
-            Some(pid) if self.local.is_none() => self.local = Leash::process(pid).ok(),
+            Some(pid) if self.local.is_none() => self.local = CleanupGuard::process(pid).ok(),
             Some(_) => {}
             None => self.release_local(),
         }
     }
 
     fn release_local(&mut self) {
-        if let Some(mut leash) = self.local.take() {
-            leash.release();
+        if let Some(mut cleanup) = self.local.take() {
+            cleanup.release();
         }
     }
 }
@@ -184,11 +184,12 @@ impl Drop for Shell {
             rustix::process::kill_process_group(group, Signal::KILL).ok();
         }
         self.bash.wait().ok();
-        self.leash.release();
+        self.cleanup.release();
     }
 }
 
-/// `cargo` of a page: what `cargo xtask` would build is there already, everything else is the real cargo.
+/// The `cargo` of a page. It skips the builds of `cargo xtask`, which are done already, and calls the real cargo for
+/// everything else.
 const CARGO: &str = r#"#!/bin/sh
 NETWORK
 [ "$1" = xtask ] || exec 'REAL_CARGO' "$@"
@@ -201,7 +202,7 @@ cd 'REPOSITORY' && export CARGO_TARGET_DIR='BUILT'
 exec 'REAL_CARGO' "$@"
 "#;
 
-/// The variables with which cargo reaches registries. Only cargo has them: everything else stays on loopback.
+/// The variables that cargo needs to reach registries. Other commands do not get them and stay on loopback.
 fn network() -> String {
     let exported = variables::of_network().into_iter().map(|(name, value)| {
         let value = value.to_string_lossy().replace('\'', r"'\''");
@@ -210,7 +211,7 @@ fn network() -> String {
     exported.collect::<Vec<_>>().join("\n")
 }
 
-/// The environment of a new login, as far as pages are concerned.
+/// The environment of a new login shell, as far as pages need it.
 fn environment(folder: &Path) -> Vec<(&'static str, OsString)> {
     let port = polity::free_port();
     let mut path = folder.join("bin").into_os_string();

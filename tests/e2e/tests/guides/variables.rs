@@ -18,7 +18,7 @@ pub(crate) fn cargo() -> PathBuf {
         .unwrap_or_else(|| "cargo".into())
 }
 
-/// Where cargo and rustup find what is installed, since the shell has another home.
+/// The folders of cargo and rustup, because the shell has a different home.
 pub(crate) fn of_cargo() -> Vec<(&'static str, OsString)> {
     let home = variable("HOME").unwrap_or_default();
     let folder = |name: &'static str, default: &str| {
@@ -32,7 +32,7 @@ pub(crate) fn of_cargo() -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// Certificates and proxies of this machine.
+/// Variables for CA certificates and proxies of this machine.
 pub(crate) fn of_network() -> Vec<(&'static str, OsString)> {
     let names = [
         "CARGO_HTTP_CAINFO",

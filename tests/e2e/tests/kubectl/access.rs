@@ -1,16 +1,16 @@
-//! Who am I, what may I do, and who am I pretending to be.
+//! Identity, permissions and impersonation.
 
 use e2e::Kubectl;
 
 e2e::scenarios![
-    asks_who_and_what,
+    reports_identity_and_permissions,
     acts_as_another_user,
     acts_with_a_service_accounts_token,
-    nobody_gives_more_than_they_have,
+    users_cannot_grant_what_they_lack,
 ];
 
-/// AU6, AU8, D6: the administrator may everything.
-fn asks_who_and_what(k: &Kubectl) {
+/// The administrator may do everything.
+fn reports_identity_and_permissions(k: &Kubectl) {
     let me = k.json("auth whoami");
     let groups = me["status"]["userInfo"]["groups"].as_array().unwrap();
     assert!(groups.iter().any(|group| group == "system:masters"), "{me}");
@@ -33,7 +33,7 @@ fn asks_who_and_what(k: &Kubectl) {
     );
 }
 
-/// AU5, AU7, E11: roles and bindings decide for an impersonated user and group.
+/// Roles and bindings apply to an impersonated user and group.
 fn acts_as_another_user(k: &Kubectl) {
     let user = format!("jane-{}", k.namespace());
     let jane = k.with(&format!("--as {user}"));
@@ -72,7 +72,7 @@ fn acts_as_another_user(k: &Kubectl) {
     assert_eq!(me["status"]["userInfo"]["username"], "someone");
 }
 
-/// AU4: a token is its account; what a token may do is what its account may do.
+/// A token has the identity and the permissions of its ServiceAccount.
 fn acts_with_a_service_accounts_token(k: &Kubectl) {
     k.ok("create serviceaccount robot");
     let token = k.ok("create token robot");
@@ -117,8 +117,8 @@ fn acts_with_a_service_accounts_token(k: &Kubectl) {
     );
 }
 
-/// AU7: writing a role needs its permissions.
-fn nobody_gives_more_than_they_have(k: &Kubectl) {
+/// Creating a role requires the permissions in it.
+fn users_cannot_grant_what_they_lack(k: &Kubectl) {
     let user = format!("joe-{}", k.namespace());
     k.ok(&format!(
         "create rolebinding joe --clusterrole=admin --user={user}"
@@ -141,7 +141,7 @@ fn nobody_gives_more_than_they_have(k: &Kubectl) {
     joe.ok("create rolebinding ok --role=fine --user=x");
 }
 
-/// Real servers see a new binding after a moment.
+/// Waits until a permission takes effect. Real servers apply a new binding with a short delay.
 fn allowed(k: &Kubectl, question: &str) {
     e2e::eventually(question, || {
         (k.run(&format!("auth can-i {question}"), "").stdout == "yes\n").then_some(())

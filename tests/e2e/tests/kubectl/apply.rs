@@ -1,4 +1,4 @@
-//! `kubectl apply`, on the client's side and on the server's, and what looks before it leaps.
+//! `kubectl apply`, client-side and server-side, and `kubectl diff`.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use e2e::Kubectl;
 use serde_json::{Value, json};
 
 e2e::scenarios![
-    applies_on_the_clients_side,
-    applies_on_the_servers_side,
-    moves_from_one_side_to_the_other,
-    shows_the_difference_first,
-    prunes_what_is_no_longer_there,
+    applies_client_side,
+    applies_server_side,
+    moves_to_server_side_apply,
+    shows_the_difference,
+    prunes_removed_objects,
 ];
 
 fn config_map(data: &Value) -> String {
@@ -18,8 +18,9 @@ fn config_map(data: &Value) -> String {
         .to_string()
 }
 
-/// A6: created, unchanged, configured; what is no longer in the manifest goes, what others set stays.
-fn applies_on_the_clients_side(k: &Kubectl) {
+/// Objects are created, unchanged or configured. Fields that are removed from the manifest are deleted; fields of
+/// other clients stay.
+fn applies_client_side(k: &Kubectl) {
     assert_eq!(
         k.apply(&config_map(&json!({"x": "1", "y": "1"}))),
         "configmap/a created"
@@ -39,49 +40,49 @@ fn applies_on_the_clients_side(k: &Kubectl) {
         serde_json::from_str::<Value>(&last).unwrap()["data"],
         json!({"x": "2"})
     );
-    let dry = k.feed(
+    let dry = k.ok_with_input(
         "apply --dry-run=server -f -",
         &config_map(&json!({"x": "3"})),
     );
     assert_eq!(dry, "configmap/a configured (server dry run)");
     assert_eq!(k.field("cm/a", ".data.x"), "2");
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "namespace": "elsewhere"}});
-    let refused = k.feed_fails("apply -f -", &other.to_string());
+    let refused = k.fails_with_input("apply -f -", &other.to_string());
     assert!(
         refused.contains("does not match the namespace"),
         "{refused}"
     );
 }
 
-/// S1, S2, S4, S5, S8, S18: managers, a conflict, force, giving up fields.
-fn applies_on_the_servers_side(k: &Kubectl) {
+/// Field managers, a conflict, force, and giving up fields.
+fn applies_server_side(k: &Kubectl) {
     let apply = "apply --server-side -f -";
     let as_other = "apply --server-side --field-manager=other -f -";
     assert_eq!(
-        k.feed(apply, &config_map(&json!({"x": "1", "y": "1"}))),
+        k.ok_with_input(apply, &config_map(&json!({"x": "1", "y": "1"}))),
         "configmap/a serverside-applied"
     );
     let version = k.field("cm/a", ".metadata.resourceVersion");
-    k.feed(apply, &config_map(&json!({"x": "1", "y": "1"})));
+    k.ok_with_input(apply, &config_map(&json!({"x": "1", "y": "1"})));
     assert_eq!(k.field("cm/a", ".metadata.resourceVersion"), version, "S18");
-    k.feed(as_other, &config_map(&json!({"x": "1"})));
-    let conflict = k.feed_fails(as_other, &config_map(&json!({"x": "2"})));
+    k.ok_with_input(as_other, &config_map(&json!({"x": "1"})));
+    let conflict = k.fails_with_input(as_other, &config_map(&json!({"x": "2"})));
     assert!(
         conflict.contains(r#"Apply failed with 1 conflict: conflict with "kubectl": .data.x"#),
         "{conflict}"
     );
     assert!(conflict.contains("--force-conflicts"), "{conflict}");
-    k.feed(
+    k.ok_with_input(
         &format!("{as_other} --force-conflicts"),
         &config_map(&json!({"x": "2"})),
     );
     assert_eq!(k.field("cm/a", ".data.x"), "2");
-    // Nobody but kubectl had y.
-    k.feed(apply, &config_map(&json!({"z": "1"})));
+    // Only kubectl owned `y`.
+    k.ok_with_input(apply, &config_map(&json!({"z": "1"})));
     assert_eq!(k.field("cm/a", ".data"), r#"{"x":"2","z":"1"}"#);
     let object = k.json("get cm a --show-managed-fields");
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
-    // By name: S14 sorts them by time, in whole seconds.
+    // By name, because entries are sorted by time in whole seconds.
     let owned: BTreeMap<&str, &Value> = entries
         .iter()
         .map(|entry| (entry["manager"].as_str().unwrap(), &entry["fieldsV1"]))
@@ -93,8 +94,8 @@ fn applies_on_the_servers_side(k: &Kubectl) {
     assert_eq!(owned, BTreeMap::from([("kubectl", &z), ("other", &x)]));
 }
 
-/// S17: an object applied on the client's side is taken over without a conflict.
-fn moves_from_one_side_to_the_other(k: &Kubectl) {
+/// Server-side apply takes over an object from client-side apply without a conflict.
+fn moves_to_server_side_apply(k: &Kubectl) {
     k.apply(&config_map(&json!({"x": "1", "gone": "1"})));
     let moved = k.run("apply --server-side -f -", &config_map(&json!({"x": "2"})));
     assert_eq!(moved.code, Some(0), "{moved:?}");
@@ -111,8 +112,8 @@ fn moves_from_one_side_to_the_other(k: &Kubectl) {
     assert_eq!(k.field("cm/a", ".data"), r#"{"x":"3"}"#);
 }
 
-/// F1: diff asks for a dry run; its exit code says whether there is a difference.
-fn shows_the_difference_first(k: &Kubectl) {
+/// `diff` sends a dry run. Its exit code shows whether there is a difference.
+fn shows_the_difference(k: &Kubectl) {
     let new = k.run("diff -f -", &config_map(&json!({"x": "1"})));
     assert_eq!(new.code, Some(1), "{new:?}");
     assert!(new.stdout.contains("+  x: \"1\""), "{new:?}");
@@ -132,8 +133,8 @@ fn shows_the_difference_first(k: &Kubectl) {
     assert_eq!(k.field("cm/a", ".data.x"), "1");
 }
 
-/// A list of objects is applied at once; what has the label and is no longer in it is deleted.
-fn prunes_what_is_no_longer_there(k: &Kubectl) {
+/// A list of objects is applied at once. Objects with the label that are no longer in it are deleted.
+fn prunes_removed_objects(k: &Kubectl) {
     let list = |names: &[&str]| {
         let items: Vec<Value> = names
             .iter()
@@ -143,11 +144,11 @@ fn prunes_what_is_no_longer_there(k: &Kubectl) {
     };
     let prune = "apply --prune --prune-allowlist=core/v1/ConfigMap -l set=mine -f -";
     assert_eq!(
-        k.feed(prune, &list(&["a", "b"])),
+        k.ok_with_input(prune, &list(&["a", "b"])),
         "configmap/a created\nconfigmap/b created"
     );
     assert_eq!(
-        k.feed(prune, &list(&["b", "c"])),
+        k.ok_with_input(prune, &list(&["b", "c"])),
         "configmap/b unchanged\nconfigmap/c created\nconfigmap/a pruned"
     );
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `kubectl create KIND`: since 1.32 these bodies are protobuf (N9, N11), before they were JSON.
+//! `kubectl create KIND`. Since release 1.32 these bodies are protobuf, before they were JSON.
 
 use e2e::Kubectl;
 
@@ -8,7 +8,7 @@ e2e::scenarios![
     a_dry_run_creates_nothing
 ];
 
-/// Every sender of N9, with a look at what was stored.
+/// Creates every kind that kubectl has a subcommand for, and checks the stored object.
 fn creates_every_kind_it_can(k: &Kubectl) {
     let name = k.namespace();
     let cases = [
@@ -124,18 +124,18 @@ fn creates_every_kind_it_can(k: &Kubectl) {
     assert_eq!(token.split('.').count(), 3, "{token}");
 }
 
-/// Several documents in one stream, a generated name, and one that fails among others.
+/// Several documents in one stream, a generated name, and one document that fails.
 fn creates_from_files(k: &Kubectl) {
     let stream = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: b\nstringData:\n  x: hello\n";
     assert_eq!(
-        k.feed("create -f -", stream),
+        k.ok_with_input("create -f -", stream),
         "configmap/a created\nsecret/b created"
     );
     assert_eq!(k.field("secret/b", ".data.x"), "aGVsbG8=");
     let generated = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  generateName: some-\n";
     let (first, second) = (
-        k.feed("create -f - -o name", generated),
-        k.feed("create -f - -o name", generated),
+        k.ok_with_input("create -f - -o name", generated),
+        k.ok_with_input("create -f - -o name", generated),
     );
     assert!(
         first.starts_with("configmap/some-") && first.len() == "configmap/some-".len() + 5,
@@ -153,7 +153,6 @@ fn creates_from_files(k: &Kubectl) {
     );
 }
 
-/// F1.
 fn a_dry_run_creates_nothing(k: &Kubectl) {
     assert_eq!(
         k.ok("create configmap a --dry-run=server"),

@@ -4,14 +4,14 @@ use e2e::{Kubectl, eventually};
 use serde_json::{Value, json};
 
 e2e::scenarios![
-    a_definition_lives_and_dies,
+    a_definition_is_created_and_deleted,
     custom_resources_are_objects_like_others,
     custom_resources_are_validated,
     custom_resources_have_columns_status_and_scale,
     cluster_scoped_custom_resources,
 ];
 
-/// Definitions belong to the whole cluster: each scenario has a group of its own.
+/// CRDs are cluster-scoped, so each scenario has its own group.
 fn group(k: &Kubectl) -> String {
     format!("{}.example.com", k.namespace())
 }
@@ -54,7 +54,8 @@ fn widget(k: &Kubectl, name: &str, spec: &Value) -> String {
     json!({"apiVersion": format!("{}/v1", group(k)), "kind": "Widget", "metadata": {"name": name}, "spec": spec}).to_string()
 }
 
-/// The kind, applied and established; the resource's full name, since other scenarios have widgets too.
+/// Applies the CRD and waits until it is established. Returns the full name of the resource, because other scenarios
+/// have widgets too.
 fn establish(k: &Kubectl, scope: &str) -> String {
     k.apply(&definition(k, scope).to_string());
     let name = format!("widgets.{}", group(k));
@@ -64,8 +65,9 @@ fn establish(k: &Kubectl, scope: &str) -> String {
     name
 }
 
-/// C4, C6, D8: served when established, described, explained, gone with its resources.
-fn a_definition_lives_and_dies(k: &Kubectl) {
+/// A kind is served when its CRD is established, can be described and explained, and is removed together with its
+/// objects.
+fn a_definition_is_created_and_deleted(k: &Kubectl) {
     let name = format!("widgets.{}", group(k));
     let manifest = definition(k, "Namespaced").to_string();
     assert_eq!(
@@ -104,7 +106,7 @@ fn a_definition_lives_and_dies(k: &Kubectl) {
             .lines()
             .any(|line| line == format!("{}/v1", group(k)))
     );
-    // Real servers publish the schema a moment after the kind.
+    // Real servers publish the schema shortly after the kind.
     let explained = eventually("the new kind is explained", || {
         let outcome = k.run(&format!("explain {name}.spec.size"), "");
         (outcome.code == Some(0)).then_some(outcome.stdout)
@@ -119,7 +121,7 @@ fn a_definition_lives_and_dies(k: &Kubectl) {
     );
     k.ok(&format!("label crd {name} a=b"));
     k.ok(&format!(r#"patch crd {name} --type=json -p '[{{"op":"add","path":"/spec/versions/0/additionalPrinterColumns/-","value":{{"name":"Parts","type":"string","jsonPath":".spec.parts"}}}}]'"#));
-    let changed = k.feed_fails("replace -f -", &definition(k, "Cluster").to_string());
+    let changed = k.fails_with_input("replace -f -", &definition(k, "Cluster").to_string());
     assert!(changed.contains("spec.scope: Invalid value"), "{changed}");
 
     k.apply(&widget(k, "a", &json!({"size": 1})));
@@ -141,7 +143,7 @@ fn a_definition_lives_and_dies(k: &Kubectl) {
     );
 }
 
-/// Section 22 on a custom resource: both applies, patches, labels, diff, replace, edit, wait, delete (C8, C12, C20).
+/// All commands on a custom resource: both kinds of apply, patches, labels, diff, replace, edit, wait, delete.
 fn custom_resources_are_objects_like_others(k: &Kubectl) {
     let name = &establish(k, "Namespaced");
     let kind = format!("widget.{}", group(k));
@@ -176,7 +178,7 @@ fn custom_resources_are_objects_like_others(k: &Kubectl) {
 
     let parts = |manager: &str, part: &str| {
         let body = widget(k, "b", &json!({"size": 3, "parts": [{"name": part}]}));
-        k.feed(
+        k.ok_with_input(
             &format!("apply --server-side --field-manager={manager} -f -"),
             &body,
         )
@@ -184,7 +186,7 @@ fn custom_resources_are_objects_like_others(k: &Kubectl) {
     assert_eq!(parts("one", "p"), format!("{kind}/b serverside-applied"));
     parts("two", "q");
     assert_eq!(k.field(&format!("{name}/b"), ".spec.parts[*].name"), "p q");
-    let conflict = k.feed_fails(
+    let conflict = k.fails_with_input(
         "apply --server-side --field-manager=two -f -",
         &widget(k, "b", &json!({"size": 4})),
     );
@@ -217,7 +219,7 @@ fn custom_resources_are_objects_like_others(k: &Kubectl) {
     );
     let object = k.json(&format!("get {name} a"));
     assert_eq!(
-        k.feed("replace -f -", &object.to_string()),
+        k.ok_with_input("replace -f -", &object.to_string()),
         format!("{kind}/a replaced")
     );
     assert_eq!(
@@ -241,7 +243,7 @@ fn custom_resources_are_objects_like_others(k: &Kubectl) {
     assert_eq!(k.ok(&format!("get {name} -o name")), "");
 }
 
-/// F3, F5, C9, C11, C15: unknown fields, schema and rules.
+/// Unknown fields, schema validation and CEL rules.
 fn custom_resources_are_validated(k: &Kubectl) {
     let name = &establish(k, "Namespaced");
     let refusals = [
@@ -269,8 +271,8 @@ fn custom_resources_are_validated(k: &Kubectl) {
         ),
     ];
     for (spec, expected) in refusals {
-        let said = k.feed_fails("create -f -", &widget(k, "a", &spec));
-        assert!(said.contains(expected), "{expected} in {said}");
+        let output = k.fails_with_input("create -f -", &widget(k, "a", &spec));
+        assert!(output.contains(expected), "{expected} in {output}");
     }
     let warned = k.run(
         "create --validate=warn -f -",
@@ -293,7 +295,7 @@ fn custom_resources_are_validated(k: &Kubectl) {
     );
 }
 
-/// C13, C17: columns, `-o wide`, status apart from spec, scale, categories and short names.
+/// Printer columns, `-o wide`, status and scale subresources, categories and short names.
 fn custom_resources_have_columns_status_and_scale(k: &Kubectl) {
     let name = &establish(k, "Namespaced");
     k.apply(&widget(k, "a", &json!({"size": 4})));
@@ -338,7 +340,7 @@ fn custom_resources_have_columns_status_and_scale(k: &Kubectl) {
     );
 }
 
-/// The same without a namespace.
+/// The commands on a cluster-scoped custom resource.
 fn cluster_scoped_custom_resources(k: &Kubectl) {
     let name = &establish(k, "Cluster");
     let kind = format!("widget.{}", group(k));
@@ -347,7 +349,7 @@ fn cluster_scoped_custom_resources(k: &Kubectl) {
         format!("{kind}/a created")
     );
     assert_eq!(
-        k.feed(
+        k.ok_with_input(
             "apply --server-side --field-manager=m -f -",
             &widget(k, "b", &json!({"size": 2}))
         ),

@@ -1,12 +1,12 @@
-//! Deletion: finalizers, owners, waiting and forcing.
+//! Deletion: finalizers, owner references, `--wait` and `--force`.
 
 use e2e::{Kubectl, eventually};
 use serde_json::{Value, json};
 
 e2e::scenarios![
     waits_for_finalizers,
-    deletes_what_is_owned,
-    leaves_what_is_orphaned,
+    deletes_dependents,
+    keeps_orphans,
     deletes_dependents_first,
     deletes_many,
 ];
@@ -24,7 +24,7 @@ fn owner_of(k: &Kubectl, name: &str) -> Value {
     json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": true}])
 }
 
-/// G3, G4, K3: the object stays, marked, until its finalizers are gone; kubectl waits for that.
+/// The object stays with a deletion timestamp until its finalizers are removed. kubectl waits for that.
 fn waits_for_finalizers(k: &Kubectl) {
     k.apply(&config_map(
         "held",
@@ -64,8 +64,8 @@ fn waits_for_finalizers(k: &Kubectl) {
     k.ok("wait cm/held --for=delete --timeout=60s");
 }
 
-/// G7: background deletion of what is owned, two levels down.
-fn deletes_what_is_owned(k: &Kubectl) {
+/// Background deletion of dependents, two levels deep.
+fn deletes_dependents(k: &Kubectl) {
     k.ok("create configmap owner");
     k.apply(&config_map(
         "child",
@@ -83,8 +83,8 @@ fn deletes_what_is_owned(k: &Kubectl) {
     );
 }
 
-/// G9: dependents stay and forget their owner.
-fn leaves_what_is_orphaned(k: &Kubectl) {
+/// Orphaned dependents stay without their owner reference.
+fn keeps_orphans(k: &Kubectl) {
     k.ok("create configmap owner");
     k.apply(&config_map(
         "child",
@@ -99,7 +99,7 @@ fn leaves_what_is_orphaned(k: &Kubectl) {
     assert_eq!(k.ok("get cm owner --ignore-not-found"), "");
 }
 
-/// G8: the owner goes last.
+/// Foreground deletion removes the owner last.
 fn deletes_dependents_first(k: &Kubectl) {
     k.ok("create configmap owner");
     k.apply(&config_map(
@@ -118,14 +118,14 @@ fn deletes_dependents_first(k: &Kubectl) {
     assert_eq!(k.ok("get cm owner child --ignore-not-found -o name"), "");
 }
 
-/// By label, by file, all of a kind, of several kinds; missing ones.
+/// Deletion by label, by file, of all objects of a kind, of several kinds, and of missing objects.
 fn deletes_many(k: &Kubectl) {
     for name in ["a", "b", "c", "d"] {
         k.apply(&config_map(name, &json!({"labels": {"mine": "yes"}})));
     }
     k.ok("create secret generic s");
-    let said = k.feed("delete -f -", &config_map("a", &Value::Null));
-    assert!(said.starts_with(r#"configmap "a" deleted"#), "{said}");
+    let output = k.ok_with_input("delete -f -", &config_map("a", &Value::Null));
+    assert!(output.starts_with(r#"configmap "a" deleted"#), "{output}");
     k.ok("delete cm b --force --grace-period=0");
     k.ok("delete cm,secret -l mine=yes");
     assert_eq!(k.ok("get cm -l mine -o name"), "");

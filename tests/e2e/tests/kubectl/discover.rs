@@ -1,16 +1,16 @@
-//! What the server says about itself.
+//! Version, discovery and schemas.
 
 use e2e::Kubectl;
 use serde_json::Value;
 
 e2e::scenarios![
-    tells_its_version_and_address,
+    prints_version_and_address,
     lists_its_resources,
     explains_its_kinds
 ];
 
-/// H1: both versions, and `cluster-info`.
-fn tells_its_version_and_address(k: &Kubectl) {
+/// `version` and `cluster-info`.
+fn prints_version_and_address(k: &Kubectl) {
     let version: Value = serde_json::from_str(&k.ok("version -o json")).unwrap();
     assert_eq!(version["serverVersion"]["major"], "1");
     assert_eq!(version["serverVersion"]["minor"], "37");
@@ -20,7 +20,7 @@ fn tells_its_version_and_address(k: &Kubectl) {
     assert!(!contexts.is_empty());
 }
 
-/// D1 to D7: every kind of section 16 with its names, scope and verbs.
+/// Every served kind with its names, scope and verbs.
 fn lists_its_resources(k: &Kubectl) {
     let lines = k.ok("api-resources --no-headers");
     let rows: Vec<Vec<&str>> = lines
@@ -101,7 +101,7 @@ fn lists_its_resources(k: &Kubectl) {
     }
 }
 
-/// A1, A5: fields with their types and descriptions, also deep ones and all at once.
+/// `explain`: fields with types and descriptions, nested ones, and all at once.
 fn explains_its_kinds(k: &Kubectl) {
     let map = k.ok("explain configmap");
     for part in [

@@ -1,11 +1,11 @@
-//! Events: written by components, read by people.
+//! Events: created through the API and shown by kubectl.
 
 use e2e::Kubectl;
 use serde_json::json;
 
 e2e::scenarios![shows_events];
 
-/// EV1, EV3, B1: `events`, `get events`, and those of one object in `describe`.
+/// `events`, `get events`, and the events of one object in `describe`.
 fn shows_events(k: &Kubectl) {
     k.ok("create deployment web --image=nginx:1");
     let uid = k.field("deploy/web", ".metadata.uid");
@@ -19,8 +19,8 @@ fn shows_events(k: &Kubectl) {
         })
         .to_string()
     };
-    k.feed("create -f -", &event("web.1", "Scaled", "Normal"));
-    k.feed("create -f -", &event("web.2", "Broken", "Warning"));
+    k.ok_with_input("create -f -", &event("web.1", "Scaled", "Normal"));
+    k.ok_with_input("create -f -", &event("web.2", "Broken", "Warning"));
     let table = k.ok("get events");
     assert!(table.starts_with("LAST SEEN"), "{table}");
     assert!(
@@ -55,6 +55,6 @@ fn shows_events(k: &Kubectl) {
         &format!("\"namespace\":\"{}\",\"uid\"", k.namespace()),
         "\"namespace\":\"other\",\"uid\"",
     );
-    let refused = k.feed_fails("create -f -", &misplaced);
+    let refused = k.fails_with_input("create -f -", &misplaced);
     assert!(refused.contains("involvedObject.namespace"), "{refused}");
 }

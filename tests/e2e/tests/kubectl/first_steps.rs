@@ -1,5 +1,5 @@
-//! What a user has right after `polity up`: a policy server that runs, samples that watch, and one that protects when
-//! it is told to. The commands are those of the banner.
+//! The state right after `polity up`: a running policy server, sample policies in monitor mode, and the commands from
+//! the banner that make one protect.
 
 use e2e::polity::folder;
 use e2e::{Kubectl, Polity, eventually};
@@ -14,8 +14,8 @@ fn phases(k: &Kubectl) -> String {
 }
 
 #[test]
-fn samples_watch_until_one_is_told_to_protect() {
-    let Some(program) = Tool::Kubectl.or_leave_out() else {
+fn samples_monitor_until_one_is_set_to_protect() {
+    let Some(program) = Tool::Kubectl.or_skip() else {
         return;
     };
     let folder = folder();
@@ -37,16 +37,16 @@ fn samples_watch_until_one_is_told_to_protect() {
     });
     k.ok(TRIAL);
     k.ok(PROTECT);
-    let said = eventually("it protects", || {
+    let output = eventually("it protects", || {
         let outcome = k.run(TRIAL, "");
         (outcome.code != Some(0)).then_some(outcome.stderr)
     });
-    assert!(said.contains("clusterwide-pod-privileged"), "{said}");
+    assert!(output.contains("clusterwide-pod-privileged"), "{output}");
 
-    // What somebody deletes stays deleted, and what they changed stays changed.
+    // Samples that the user deleted or changed are not restored.
     k.ok("delete clusteradmissionpolicy host-namespaces");
-    let ended = server.interrupt();
-    assert!(ended.status.success(), "{ended:?}");
+    let exit = server.interrupt();
+    assert!(exit.status.success(), "{exit:?}");
     let _server = Polity::up(folder.path());
     let names = k.ok("get clusteradmissionpolicies -o name");
     assert!(!names.contains("host-namespaces"), "{names}");

@@ -1,5 +1,5 @@
-//! An admission policy on `polity up`: it counts, also after the whole process tree was killed, until it is deleted. All
-//! that becomes of policies in between is played in `tests/lifecycle`.
+//! An admission policy on `polity up` is enforced until it is deleted, also after the whole process tree was killed.
+//! `tests/lifecycle` covers policies in detail.
 
 use e2e::polity::folder;
 use e2e::{Kubectl, Polity, eventually};
@@ -23,15 +23,14 @@ fn policy(module: &str) -> String {
 }
 
 fn enforces(k: &Kubectl) {
-    let said = k.fails(PRIVILEGED);
-    assert!(said.contains("container trial is privileged"), "{said}");
+    let output = k.fails(PRIVILEGED);
+    assert!(output.contains("container trial is privileged"), "{output}");
     k.ok(ORDINARY);
 }
 
 #[test]
 fn a_policy_outlives_the_process_tree() {
-    let (Some(program), Some(policies)) =
-        (Tool::Kubectl.or_leave_out(), Tool::Policies.or_leave_out())
+    let (Some(program), Some(policies)) = (Tool::Kubectl.or_skip(), Tool::Policies.or_skip())
     else {
         return;
     };
@@ -45,7 +44,7 @@ fn a_policy_outlives_the_process_tree() {
     ));
     enforces(&k);
 
-    // Killed and started again: nobody has to do anything.
+    // After a kill and a restart, the policy is enforced without user action.
     server.kill();
     let server = Polity::up(folder.path());
     let k = Kubectl::new(&program, server.kubeconfig());
@@ -56,7 +55,7 @@ fn a_policy_outlives_the_process_tree() {
     });
     enforces(&k);
 
-    // Deleted: nothing is left of it.
+    // After the deletion, no object of the policy is left.
     k.ok(&format!(
         "delete clusteradmissionpolicy {NAME} --timeout=60s"
     ));

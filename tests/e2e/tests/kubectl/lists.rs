@@ -1,4 +1,4 @@
-//! Many objects: selectors, order, chunks, watches and raw paths.
+//! Many objects: selectors, sorting, chunks, watches and raw paths.
 
 use e2e::Kubectl;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ e2e::scenarios![
     reads_long_lists_in_chunks,
     watches,
     watches_with_selectors_and_in_json,
-    watches_only_what_comes,
+    watches_only_new_changes,
     reads_raw_paths,
 ];
 
@@ -20,7 +20,7 @@ fn config_maps(names: impl IntoIterator<Item = (String, Value)>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// L12, L13, N6: label and field selectors, `--sort-by`, all namespaces.
+/// Label and field selectors, `--sort-by`, all namespaces.
 fn selects_and_sorts(k: &Kubectl) {
     let maps = [("a", "3", "web"), ("b", "1", "web"), ("c", "2", "db")];
     let list = config_maps(maps.map(|(name, order, tier)| {
@@ -29,7 +29,7 @@ fn selects_and_sorts(k: &Kubectl) {
             json!({"order": order, "tier": tier, "mine": "yes"}),
         )
     }));
-    k.feed("create -f -", &list);
+    k.ok_with_input("create -f -", &list);
     let cases = [
         ("-l tier=web", "a b"),
         ("-l tier!=web,mine", "c"),
@@ -72,9 +72,9 @@ fn selects_and_sorts(k: &Kubectl) {
     assert_eq!(k.ok("get cm -l mine -o name"), "configmap/c");
 }
 
-/// K1, L4, L5: continue tokens until the end, in tables too.
+/// Continue tokens until the end of the list, also in tables.
 fn reads_long_lists_in_chunks(k: &Kubectl) {
-    k.feed(
+    k.ok_with_input(
         "create -f -",
         &config_maps((0..23).map(|n| (format!("m{n:02}"), json!({"mine": "yes"})))),
     );
@@ -108,7 +108,7 @@ fn reads_long_lists_in_chunks(k: &Kubectl) {
     k.ok("delete cm -l mine");
 }
 
-/// W1, N7: a list, then every change, as rows of one table.
+/// A list followed by every change, as rows of one table.
 fn watches(k: &Kubectl) {
     k.ok("create configmap a");
     let watch = k.start("get configmap a --watch --output-watch-events");
@@ -122,7 +122,7 @@ fn watches(k: &Kubectl) {
     assert!(watch.line().starts_with("ADDED      a      0 "));
 }
 
-/// W3: an object that starts or stops matching is added or deleted.
+/// An object that starts or stops matching the selector is reported as added or deleted.
 fn watches_with_selectors_and_in_json(k: &Kubectl) {
     k.ok("create configmap there");
     k.ok("label cm there tier=web");
@@ -137,8 +137,8 @@ fn watches_with_selectors_and_in_json(k: &Kubectl) {
     assert_eq!(watch.line(), "DELETED:there");
 }
 
-/// `--watch-only` skips what is there.
-fn watches_only_what_comes(k: &Kubectl) {
+/// `--watch-only` skips existing objects.
+fn watches_only_new_changes(k: &Kubectl) {
     k.ok("create configmap there");
     k.ok("create configmap later");
     let watch = k.start("get cm --watch-only -o name");
@@ -151,7 +151,7 @@ fn watches_only_what_comes(k: &Kubectl) {
     assert_eq!(first, "configmap/later");
 }
 
-/// U7, H1, H2: plain requests with kubectl's credentials.
+/// `get --raw` with kubectl's credentials.
 fn reads_raw_paths(k: &Kubectl) {
     k.ok("create configmap a");
     let raw = |path: &str| k.ok(&format!("get --raw {path}"));
@@ -167,7 +167,7 @@ fn reads_raw_paths(k: &Kubectl) {
     let missing = k.fails("get --raw /apis/none.example.com/v1");
     assert!(missing.contains("(NotFound)"), "{missing}");
     let path = format!("/api/v1/namespaces/{}/configmaps", k.namespace());
-    let created = k.feed(
+    let created = k.ok_with_input(
         &format!("create --raw {path} -f -"),
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"raw"}}"#,
     );

@@ -1,4 +1,4 @@
-//! kubectl of two minors drives the real binary: reference section 20, on a ConfigMap, a Deployment, a Namespace, a
+//! kubectl of two minor releases against the real binary, with a ConfigMap, a Deployment, a Namespace, a
 //! CustomResourceDefinition and a custom resource. The same steps pass on the real server.
 
 #![expect(

@@ -1,16 +1,15 @@
-//! Namespaces: made, shown, filled and emptied.
+//! Namespaces: creation, display, content and deletion.
 
 use e2e::Kubectl;
 use serde_json::json;
 
 e2e::scenarios![
-    a_namespace_lives_and_dies,
+    a_namespace_is_created_and_deleted,
     a_deletion_waits_for_finalizers,
     every_command_works_on_a_namespace,
 ];
 
-/// NS2, NS3, NS4, NS5, NS8.
-fn a_namespace_lives_and_dies(k: &Kubectl) {
+fn a_namespace_is_created_and_deleted(k: &Kubectl) {
     let name = k.namespace();
     assert_eq!(k.field(&format!("ns/{name}"), ".status.phase"), "Active");
     assert_eq!(
@@ -38,7 +37,7 @@ fn a_namespace_lives_and_dies(k: &Kubectl) {
     k.ok("create deployment web --image=nginx:1");
     k.ok("run pod --image=nginx:1");
     k.ok("create secret generic s --from-literal=a=b");
-    // Waits until it is gone.
+    // `delete` waits until the namespace is gone.
     k.ok(&format!("delete namespace {name}"));
     assert_eq!(
         k.ok(&format!("get namespace {name} --ignore-not-found")),
@@ -49,7 +48,7 @@ fn a_namespace_lives_and_dies(k: &Kubectl) {
         missing.contains(&format!(r#"namespaces "{name}" not found"#)),
         "{missing}"
     );
-    // A new one of the same name starts empty.
+    // A new namespace with the same name is empty.
     k.ok(&format!("create namespace {name}"));
     assert_eq!(k.ok("get cm a --ignore-not-found"), "");
     let protected = k.fails("delete namespace kube-system");
@@ -59,7 +58,7 @@ fn a_namespace_lives_and_dies(k: &Kubectl) {
     );
 }
 
-/// NS4, NS5, NS6: content with a finalizer holds the namespace; nothing new gets in.
+/// An object with a finalizer delays the deletion of its namespace, and new objects are refused meanwhile.
 fn a_deletion_waits_for_finalizers(k: &Kubectl) {
     let name = k.namespace();
     let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
@@ -87,7 +86,7 @@ fn a_deletion_waits_for_finalizers(k: &Kubectl) {
     );
 }
 
-/// Section 22 on a cluster-scoped built-in.
+/// All commands on a cluster-scoped built-in kind.
 fn every_command_works_on_a_namespace(k: &Kubectl) {
     let name = format!("{}-x", k.namespace());
     let manifest = |label: &str| {
@@ -100,7 +99,7 @@ fn every_command_works_on_a_namespace(k: &Kubectl) {
     );
     assert_eq!(k.run("diff -f -", &manifest("2")).code, Some(1));
     assert_eq!(
-        k.feed("apply --server-side -f -", &manifest("2")),
+        k.ok_with_input("apply --server-side -f -", &manifest("2")),
         format!("namespace/{name} serverside-applied")
     );
     assert_eq!(
@@ -114,7 +113,7 @@ fn every_command_works_on_a_namespace(k: &Kubectl) {
     let object = k.json(&format!("get ns {name}"));
     assert_eq!(object["metadata"]["labels"]["l"], "2");
     assert_eq!(
-        k.feed("replace -f -", &object.to_string()),
+        k.ok_with_input("replace -f -", &object.to_string()),
         format!("namespace/{name} replaced")
     );
     k.ok(&format!(

@@ -1,4 +1,4 @@
-//! One ConfigMap and everything that kubectl does to one object.
+//! All commands on one ConfigMap.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ e2e::scenarios![
     validates_fields,
 ];
 
-/// N4, N5, U2, K2: tables, JSON, names, jsonpath and templates of one object.
+/// Tables, JSON, names, jsonpath and templates of one object.
 fn reads_one_object_in_every_form(k: &Kubectl) {
     k.ok("create configmap a --from-literal=x=1 --from-literal=y=2");
     let table = k.ok("get configmap a");
@@ -49,7 +49,7 @@ fn reads_one_object_in_every_form(k: &Kubectl) {
     );
 }
 
-/// M3, M10, M11: merge patches of metadata, and one that changes nothing.
+/// Merge patches of metadata, and one without a change.
 fn labels_and_annotates(k: &Kubectl) {
     k.ok("create configmap a --from-literal=x=1");
     let labelled = |k: &Kubectl| k.field("cm/a", ".metadata.labels");
@@ -85,7 +85,7 @@ fn labels_and_annotates(k: &Kubectl) {
     assert!(wrong.contains("bad key!"), "{wrong}");
 }
 
-/// P1, P3, P4, P5, E9: strategic merge, merge and JSON patches; a failed test; no change.
+/// Strategic merge, merge and JSON patches, a failed test operation, and a patch without a change.
 fn patches_in_every_way(k: &Kubectl) {
     k.ok("create configmap a --from-literal=x=1");
     assert_eq!(
@@ -111,18 +111,18 @@ fn patches_in_every_way(k: &Kubectl) {
     );
 }
 
-/// E3, E4: replace sends the version that it read; a stale one is a conflict; --force deletes and creates.
+/// `replace` sends the version that it read. A stale version is a conflict. `--force` deletes and creates the object.
 fn replaces(k: &Kubectl) {
     k.ok("create configmap a --from-literal=x=1");
     let mut object = k.json("get cm a");
     let uid = object["metadata"]["uid"].clone();
     object["data"]["x"] = "2".into();
     assert_eq!(
-        k.feed("replace -f -", &object.to_string()),
+        k.ok_with_input("replace -f -", &object.to_string()),
         "configmap/a replaced"
     );
     object["data"]["x"] = "3".into();
-    let stale = k.feed_fails("replace -f -", &object.to_string());
+    let stale = k.fails_with_input("replace -f -", &object.to_string());
     assert!(stale.contains("Error from server (Conflict)"), "{stale}");
     assert!(
         stale.contains(
@@ -134,17 +134,17 @@ fn replaces(k: &Kubectl) {
     let metadata = object["metadata"].as_object_mut().unwrap();
     metadata.remove("resourceVersion");
     metadata.remove("uid");
-    let forced = k.feed("replace --force -f -", &object.to_string());
+    let forced = k.ok_with_input("replace --force -f -", &object.to_string());
     assert!(forced.ends_with("configmap/a replaced"), "{forced}");
     assert_ne!(k.json("get cm a")["metadata"]["uid"], uid);
-    let missing = k.feed_fails(
+    let missing = k.fails_with_input(
         "replace -f -",
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}"#,
     );
     assert!(missing.contains(r#"configmaps "b" not found"#), "{missing}");
 }
 
-/// `edit` opens an editor on the object and patches what was changed.
+/// `edit` opens an editor and patches the changes.
 fn edits(k: &Kubectl) {
     k.ok("create configmap a --from-literal=x=before");
     let editor = k.home().join("editor");
@@ -160,7 +160,7 @@ fn edits(k: &Kubectl) {
     );
 }
 
-/// EV3: describe shows the object and asks for its events.
+/// `describe` shows the object and its events.
 fn describes(k: &Kubectl) {
     k.ok("create configmap a --from-literal=x=hello");
     let text = k.describe("configmap a");
@@ -179,11 +179,11 @@ fn describes(k: &Kubectl) {
     );
 }
 
-/// F2, F3, F4, A4: kubectl leaves validation to the server, strictly unless told otherwise.
+/// kubectl leaves field validation to the server, which is strict by default.
 fn validates_fields(k: &Kubectl) {
     let manifest =
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"dada":{"x":"1"}}"#;
-    let strict = k.feed_fails("create -f -", manifest);
+    let strict = k.fails_with_input("create -f -", manifest);
     assert!(
         strict.contains(r#"strict decoding error: unknown field "dada""#),
         "{strict}"
@@ -202,7 +202,7 @@ fn validates_fields(k: &Kubectl) {
         "{ignored:?}"
     );
     assert_eq!(k.field("cm/a", ".dada"), "");
-    let unknown = k.feed_fails(
+    let unknown = k.fails_with_input(
         "create -f -",
         r#"{"apiVersion":"v9","kind":"Nothing","metadata":{"name":"a"}}"#,
     );

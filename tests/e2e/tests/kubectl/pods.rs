@@ -1,4 +1,4 @@
-//! Pods of `polity up`: policy servers as processes of this machine, and all that kubectl does with them.
+//! Pods of `polity up`: policy servers as local processes, and the kubectl commands for them.
 
 use std::path::Path;
 use std::process::Output;
@@ -14,27 +14,27 @@ use tempfile::TempDir;
 const PODS: &str = "-l kubewarden/policy-server=web";
 const SET: &str = "statefulset/policy-server-web";
 
-/// `polity up` with a policy server `web` of two replicas, and no other.
-struct World {
+/// `polity up` with one policy server `web` of two replicas.
+struct LocalCluster {
     folder: TempDir,
     server: Polity,
     /// In the namespace of policy servers.
     k: Kubectl,
 }
 
-impl World {
+impl LocalCluster {
     fn new() -> Option<Self> {
-        let program = Tool::Kubectl.or_leave_out()?;
+        let program = Tool::Kubectl.or_skip()?;
         let folder = folder();
         let server = up(folder.path());
         let k = Kubectl::new(&program, server.kubeconfig()).in_namespace("kubewarden");
         k.apply(&policy_server(2).to_string());
-        let world = Self { folder, server, k };
-        world.has_replicas(2);
-        Some(world)
+        let cluster = Self { folder, server, k };
+        cluster.has_replicas(2);
+        Some(cluster)
     }
 
-    /// Waits until the set has so many replicas, all of them ready.
+    /// Waits until the StatefulSet has this number of replicas, all of them ready.
     fn has_replicas(&self, replicas: u32) {
         eventually("the controller has written the set", || {
             let found = self.k.ok(&format!(
@@ -45,7 +45,7 @@ impl World {
         self.k.ok(&format!("rollout status {SET} --timeout=110s"));
     }
 
-    /// The process of each Pod, as its container id says.
+    /// The process id of each Pod, from its container id.
     fn processes(&self) -> Vec<String> {
         let ids = self.k.ok(&format!(
             "get pods {PODS} -o 'jsonpath={{.items[*].status.containerStatuses[0].containerID}}'"
@@ -54,7 +54,7 @@ impl World {
         ids.split(' ').map(process).collect()
     }
 
-    /// `polity logs`, and whether it was content.
+    /// Runs `polity logs`. Returns the exit code and the output.
     fn logs(&self, line: &str) -> (Option<i32>, String) {
         let data_dir = self.folder.path().to_str().unwrap();
         let arguments = format!("logs {line} --data-dir {data_dir}");
@@ -63,12 +63,12 @@ impl World {
             stdout,
             stderr,
         } = polity::run(self.folder.path(), arguments.split_whitespace());
-        let said = [stdout, stderr].concat();
-        (status.code(), String::from_utf8_lossy(&said).into_owned())
+        let output = [stdout, stderr].concat();
+        (status.code(), String::from_utf8_lossy(&output).into_owned())
     }
 }
 
-/// Without the default policy server, on a port that is free.
+/// Starts `polity up` without the default policy server, on a free port.
 fn up(data_dir: &Path) -> Polity {
     let mut command = polity::command(data_dir);
     command.args([
@@ -78,7 +78,7 @@ fn up(data_dir: &Path) -> Polity {
         "127.0.0.1:0",
         "--data-dir",
     ]);
-    Polity::start(command.arg(data_dir)).unwrap_or_else(|ended| panic!("polity up: {ended:?}"))
+    Polity::start(command.arg(data_dir)).unwrap_or_else(|exit| panic!("polity up: {exit:?}"))
 }
 
 fn policy_server(replicas: u32) -> Value {
@@ -94,8 +94,10 @@ fn policy_server(replicas: u32) -> Value {
 
 #[test]
 fn kubectl_sees_scales_and_restarts_pods_of_this_machine() {
-    let Some(world) = World::new() else { return };
-    let k = &world.k;
+    let Some(cluster) = LocalCluster::new() else {
+        return;
+    };
+    let k = &cluster.k;
     let table = k.ok(&format!("get pods {PODS}"));
     let rows: Vec<Vec<&str>> = table
         .lines()
@@ -122,15 +124,15 @@ fn kubectl_sees_scales_and_restarts_pods_of_this_machine() {
     );
 
     k.ok("scale policyserver web --replicas=3");
-    world.has_replicas(3);
+    cluster.has_replicas(3);
     k.ok("scale policyserver web --replicas=1");
     k.ok("wait --for=delete pod/policy-server-web-2 pod/policy-server-web-1 --timeout=110s");
     assert_eq!(k.field(SET, ".status.replicas"), "1");
 
-    let before = world.processes();
+    let before = cluster.processes();
     k.ok(&format!("rollout restart {SET}"));
     k.ok(&format!("rollout status {SET} --timeout=110s"));
-    let after = world.processes();
+    let after = cluster.processes();
     assert_ne!(before, after);
     assert!(!is_running(&before[0]) && is_running(&after[0]));
 
@@ -142,9 +144,11 @@ fn kubectl_sees_scales_and_restarts_pods_of_this_machine() {
 }
 
 #[test]
-fn what_pods_say_is_read_by_kubectl_and_by_polity() {
-    let Some(world) = World::new() else { return };
-    let k = &world.k;
+fn kubectl_and_polity_print_pod_logs() {
+    let Some(cluster) = LocalCluster::new() else {
+        return;
+    };
+    let k = &cluster.k;
     let whole = k.ok("logs policy-server-web-0");
     let last = whole.lines().last().unwrap();
     assert!(last.starts_with('{'), "{whole}");
@@ -156,42 +160,48 @@ fn what_pods_say_is_read_by_kubectl_and_by_polity() {
         both.contains("pod/policy-server-web-0/") && both.contains("pod/policy-server-web-1/"),
         "{both}"
     );
-    let said = k.fails("logs policy-server-web-0 --previous");
-    assert!(said.contains("NotFound"), "{said}");
+    let output = k.fails("logs policy-server-web-0 --previous");
+    assert!(output.contains("NotFound"), "{output}");
 
     assert_eq!(
-        world.logs("policy-server-web-0 --tail 1"),
+        cluster.logs("policy-server-web-0 --tail 1"),
         (Some(0), format!("{last}\n"))
     );
-    let (code, said) = world.logs("-n kubewarden --tail 1");
-    assert_eq!((code, said.lines().count()), (Some(0), 2), "{said}");
+    let (code, output) = cluster.logs("-n kubewarden --tail 1");
+    assert_eq!((code, output.lines().count()), (Some(0), 2), "{output}");
     assert!(
-        said.contains("policy-server-web-0 | {") && said.contains("policy-server-web-1 | {"),
-        "{said}"
+        output.contains("policy-server-web-0 | {") && output.contains("policy-server-web-1 | {"),
+        "{output}"
     );
-    let (code, said) = world.logs("policy-server-web-9");
-    assert_eq!((code, said.contains("hint: ")), (Some(2), true), "{said}");
-    let (code, said) = world.logs("--policy-server none");
+    let (code, output) = cluster.logs("policy-server-web-9");
     assert_eq!(
-        (code, said.contains("no such Pod")),
+        (code, output.contains("hint: ")),
+        (Some(2), true),
+        "{output}"
+    );
+    let (code, output) = cluster.logs("--policy-server none");
+    assert_eq!(
+        (code, output.contains("no such Pod")),
         (Some(1), true),
-        "{said}"
+        "{output}"
     );
 
-    // A follower hears a process to its end.
+    // `logs -f` follows a process until it exits.
     let follower = k.start("logs -f policy-server-web-0 --tail=1");
     assert_eq!(follower.line(), last);
     k.ok("delete pod policy-server-web-0");
     assert_eq!(follower.finish().code, Some(0));
 }
 
-/// However the program ends, so do its Pods; what is there at the next start runs anew.
+/// The Pods exit with the program, however it ends. Their objects are started again with the next start.
 #[test]
 fn pods_end_with_polity_and_come_back_with_it() {
-    let Some(world) = World::new() else { return };
-    let before = world.processes();
+    let Some(cluster) = LocalCluster::new() else {
+        return;
+    };
+    let before = cluster.processes();
     assert!(before.len() == 2 && before.iter().all(is_running));
-    let World { folder, server, k } = world;
+    let LocalCluster { folder, server, k } = cluster;
     server.kill();
     eventually("no process is left", || {
         before
@@ -206,20 +216,20 @@ fn pods_end_with_polity_and_come_back_with_it() {
         (restarts == "1 1").then_some(())
     });
     k.ok(&format!("rollout status {SET} --timeout=110s"));
-    let world = World { folder, server, k };
-    let after = world.processes();
-    let ended = world.server.interrupt();
-    assert!(ended.status.success(), "{ended:?}");
+    let cluster = LocalCluster { folder, server, k };
+    let after = cluster.processes();
+    let exit = cluster.server.interrupt();
+    assert!(exit.status.success(), "{exit:?}");
     assert!(
         after.iter().all(|process| !is_running(process)),
         "{after:?}"
     );
 }
 
-/// The namespaced editor of the hostile kind: its Pod would read the administrator's credentials.
+/// A user with edit permissions in a namespace must not get a Pod that reads the administrator's credentials.
 #[test]
 fn a_pod_of_an_editor_is_not_run_and_an_event_says_why() {
-    let Some(program) = Tool::Kubectl.or_leave_out() else {
+    let Some(program) = Tool::Kubectl.or_skip() else {
         return;
     };
     let folder = folder();
@@ -239,14 +249,14 @@ fn a_pod_of_an_editor_is_not_run_and_an_event_says_why() {
     });
     k.apply(&pod.to_string());
     eventually("an event says why", || {
-        let said = k.ok("get events --field-selector involvedObject.name=thief -o 'jsonpath={.items[*].message}'");
-        said.contains("not run on this machine").then_some(())
+        let output = k.ok("get events --field-selector involvedObject.name=thief -o 'jsonpath={.items[*].message}'");
+        output.contains("not run on this machine").then_some(())
     });
     assert_eq!(k.field("pod/thief", ".status.phase"), "Pending");
-    let said = k.fails("logs thief");
+    let output = k.fails("logs thief");
     assert!(
-        !said.contains("client-key") && !said.contains("token"),
-        "{said}"
+        !output.contains("client-key") && !output.contains("token"),
+        "{output}"
     );
     let described = k.describe("pod thief");
     assert!(
@@ -254,6 +264,6 @@ fn a_pod_of_an_editor_is_not_run_and_an_event_says_why() {
         "{described}"
     );
     k.ok("delete pod thief");
-    let ended = server.interrupt();
-    assert!(ended.status.success(), "{ended:?}");
+    let exit = server.interrupt();
+    assert!(exit.status.success(), "{exit:?}");
 }

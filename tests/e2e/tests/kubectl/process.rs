@@ -1,4 +1,4 @@
-//! `polity apiserver` as a process: what outlives it, what it refuses, how it ends.
+//! `polity apiserver` as a process: persistence, invalid configuration and shutdown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,12 +9,12 @@ use e2e::{Kubectl, Polity};
 use peers::Tool;
 use serde_json::Value;
 
-/// kubectl, unless it is not there.
+/// kubectl, or `None` if it is not installed.
 fn kubectl(kubeconfig: &Path) -> Option<Kubectl> {
-    Some(Kubectl::new(&Tool::Kubectl.or_leave_out()?, kubeconfig))
+    Some(Kubectl::new(&Tool::Kubectl.or_skip()?, kubeconfig))
 }
 
-/// Starts the server again where a kubeconfig says that it is.
+/// Restarts the server at the address in the kubeconfig.
 fn start_again(data_dir: &Path, kubeconfig: &str) -> Polity {
     let server = kubeconfig.split("https://").nth(1).unwrap();
     let address = server.split(['"', '\n', '/']).next().unwrap();
@@ -23,7 +23,7 @@ fn start_again(data_dir: &Path, kubeconfig: &str) -> Polity {
     Polity::start(polity::command(Path::new(data_dir)).args(arguments)).unwrap()
 }
 
-/// Every object with its identity and version.
+/// All objects with uid and resource version.
 fn everything(k: &Kubectl) -> Vec<(String, String, String)> {
     let text = k.ok("get cm,secret,sa,svc,ns,clusterrole,crd,deploy -A -o json");
     let list: Value = serde_json::from_str(&text).unwrap();
@@ -58,7 +58,7 @@ fn a_restart_is_the_same_cluster() {
     let folder = folder();
     let server = Polity::apiserver(folder.path());
     let kubeconfig = fs::read_to_string(server.kubeconfig()).unwrap();
-    // A copy: the old one must go on working, not only a new one that is written at the start.
+    // A copy, because the old credentials must keep working, not only those of a new kubeconfig.
     let copy = folder.path().join("copy");
     fs::write(&copy, &kubeconfig).unwrap();
     let Some(k) = kubectl(&copy) else { return };
@@ -77,8 +77,8 @@ fn a_restart_is_the_same_cluster() {
     });
     let before = everything(&k);
 
-    let ended = server.interrupt();
-    assert!(ended.status.success(), "{ended:?}");
+    let exit = server.interrupt();
+    assert!(exit.status.success(), "{exit:?}");
     let server = start_again(folder.path(), &kubeconfig);
     assert_eq!(
         fs::read_to_string(server.kubeconfig()).unwrap(),
@@ -150,10 +150,10 @@ fn a_directory_has_one_process() {
             folder.path(),
             [command, "--data-dir", data_dir, "--listen", "127.0.0.1:0"],
         );
-        let said = String::from_utf8_lossy(&second.stderr).into_owned();
-        assert_eq!(second.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("runs on {data_dir}")), "{said}");
-        assert!(said.contains("hint: "), "{said}");
+        let stderr = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert_eq!(second.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("runs on {data_dir}")), "{stderr}");
+        assert!(stderr.contains("hint: "), "{stderr}");
     }
 }
 
@@ -184,7 +184,7 @@ fn nothing_in_memory_outlives_the_process() {
 }
 
 #[test]
-fn everyone_may_everything_when_told_so() {
+fn always_allow_permits_every_request() {
     let folder = folder();
     let out = folder.path().join("kubeconfig");
     let arguments = [
@@ -215,16 +215,16 @@ fn wrong_usage_exits_64_before_anything_is_bound() {
     ];
     for arguments in cases {
         let output = polity::run(folder.path(), arguments);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {said}");
-        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("error: "), "{arguments:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn a_place_that_cannot_be_used_is_named() {
+fn an_unusable_data_directory_is_named() {
     let folder = folder();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -244,13 +244,13 @@ fn a_place_that_cannot_be_used_is_named() {
                 data_dir,
             ],
         );
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(
-            said.starts_with("error: ") && said.contains(named),
-            "{said}"
+            stderr.starts_with("error: ") && stderr.contains(named),
+            "{stderr}"
         );
-        assert!(!said.contains("panicked"), "{said}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }
 
@@ -264,12 +264,12 @@ fn a_taken_address_is_named() {
         folder.path(),
         ["apiserver", "--data-dir", data_dir, "--listen", &address],
     );
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&address), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(&address), "{stderr}");
 }
 
-/// Ctrl-C with open watches: they end, and the process with them, in much less than its patience.
+/// Ctrl-C closes open watches, and the process exits long before its shutdown timeout.
 #[test]
 fn an_interrupt_ends_watches_cleanly() {
     let folder = folder();
@@ -282,12 +282,12 @@ fn an_interrupt_ends_watches_cleanly() {
     assert_eq!(watch.line(), "configmap/a");
     let other = k.start("get namespaces --watch");
     assert!(other.line().starts_with("NAME"));
-    let ended = server.interrupt();
-    assert!(ended.status.success(), "{ended:?}");
+    let exit = server.interrupt();
+    assert!(exit.status.success(), "{exit:?}");
     assert!(
-        !ended.said.contains("ERROR") && !ended.said.contains("panicked"),
+        !exit.stderr.contains("ERROR") && !exit.stderr.contains("panicked"),
         "{}",
-        ended.said
+        exit.stderr
     );
     watch.finish();
     other.finish();

@@ -10,7 +10,7 @@ use peers::Tool;
 use polity_runtime::procfs::{self, Stat};
 use serde_json::Value;
 
-/// Runs a command about the Polity in a folder; what it said on both streams.
+/// Runs a subcommand on the instance in a folder. Returns the exit code, standard output and standard error.
 fn run(folder: &Path, line: &str) -> (Option<i32>, String, String) {
     let data_dir = folder.join("data");
     let arguments = line
@@ -28,7 +28,7 @@ fn run(folder: &Path, line: &str) -> (Option<i32>, String, String) {
     )
 }
 
-/// Ends a detached Polity whatever becomes of the test.
+/// Stops a detached instance when the test ends for any reason.
 struct Detached<'a>(&'a Path);
 
 impl Drop for Detached<'_> {
@@ -41,41 +41,44 @@ impl Drop for Detached<'_> {
 fn up_status_doctor_down_reset() {
     let folder = folder();
     let home = folder.path();
-    let (code, said, _) = run(home, "status");
+    let (code, printed, _) = run(home, "status");
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("not running") && said.contains("polity up"),
-        "{said}"
+        printed.contains("not running") && printed.contains("polity up"),
+        "{printed}"
     );
 
     let _ended = Detached(home);
-    let (code, _, said) = run(home, "up -d");
-    assert_eq!(code, Some(0), "{said}");
-    let export = said
+    let (code, _, printed) = run(home, "up -d");
+    assert_eq!(code, Some(0), "{printed}");
+    let export = printed
         .lines()
         .find_map(|line| line.trim().strip_prefix("export KUBECONFIG="))
         .unwrap();
     assert_eq!(Path::new(export), home.join("data/kubeconfig"));
-    let (code, said, _) = run(home, "status");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("hub") && said.contains("ready"), "{said}");
-    let (code, said, _) = run(home, "status -o json");
-    let status: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!((code, &status["running"]), (Some(0), &Value::Bool(true)));
-    let (code, said, _) = run(home, "doctor");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("answers as v1.37"), "{said}");
-    let (code, _, said) = run(home, "up -d");
-    assert_eq!(code, Some(2), "{said}");
+    let (code, printed, _) = run(home, "status");
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("already runs") && said.contains("hint: "),
-        "{said}"
+        printed.contains("hub") && printed.contains("ready"),
+        "{printed}"
     );
-    let (code, _, said) = run(home, "reset --yes");
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("polity down"), "{said}");
+    let (code, printed, _) = run(home, "status -o json");
+    let status: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((code, &status["running"]), (Some(0), &Value::Bool(true)));
+    let (code, printed, _) = run(home, "doctor");
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("answers as v1.37"), "{printed}");
+    let (code, _, printed) = run(home, "up -d");
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(
+        printed.contains("already runs") && printed.contains("hint: "),
+        "{printed}"
+    );
+    let (code, _, printed) = run(home, "reset --yes");
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("polity down"), "{printed}");
 
-    if let Some(program) = Tool::Kubectl.or_leave_out() {
+    if let Some(program) = Tool::Kubectl.or_skip() {
         let k = Kubectl::new(&program, Path::new(export));
         assert!(
             k.ok("api-resources --api-group=policies.kubewarden.io -o name")
@@ -84,39 +87,44 @@ fn up_status_doctor_down_reset() {
         k.ok("get clusteradmissionpolicies");
         k.ok("create configmap kept");
     }
-    let (code, _, said) = run(home, "down");
-    assert_eq!((code, said.contains("stopped")), (Some(0), true), "{said}");
-    let (code, _, said) = run(home, "down");
+    let (code, _, printed) = run(home, "down");
     assert_eq!(
-        (code, said.contains("is not running")),
+        (code, printed.contains("stopped")),
         (Some(0), true),
-        "{said}"
+        "{printed}"
     );
-    let (code, said, _) = run(home, "doctor");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, printed) = run(home, "down");
+    assert_eq!(
+        (code, printed.contains("is not running")),
+        (Some(0), true),
+        "{printed}"
+    );
+    let (code, printed, _) = run(home, "doctor");
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("not running") && said.contains("polity up"),
-        "{said}"
+        printed.contains("not running") && printed.contains("polity up"),
+        "{printed}"
     );
 
-    let (code, _, said) = run(home, "up --detach");
-    assert_eq!(code, Some(0), "{said}");
-    if let Some(program) = Tool::Kubectl.or_leave_out() {
+    let (code, _, printed) = run(home, "up --detach");
+    assert_eq!(code, Some(0), "{printed}");
+    if let Some(program) = Tool::Kubectl.or_skip() {
         Kubectl::new(&program, Path::new(export)).ok("get configmap kept");
     }
     run(home, "down");
-    let (code, _, said) = run(home, "reset");
-    assert_eq!(code, Some(2), "no terminal to ask on: {said}");
+    let (code, _, printed) = run(home, "reset");
+    assert_eq!(code, Some(2), "no terminal to ask on: {printed}");
     assert!(home.join("data").exists());
-    let (code, _, said) = run(home, "reset --yes");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, printed) = run(home, "reset --yes");
+    assert_eq!(code, Some(0), "{printed}");
     assert!(!home.join("data").exists());
 }
 
-/// U14: three clusters and a hub on one listener, each with a context; a credential is worth nothing next door.
+/// A hub and three clusters on one listener, each with its own context. The credentials of one are not valid for
+/// another.
 #[test]
 fn clusters_share_a_listener_and_nothing_else() {
-    let Some(program) = Tool::Kubectl.or_leave_out() else {
+    let Some(program) = Tool::Kubectl.or_skip() else {
         return;
     };
     let folder = folder();
@@ -170,15 +178,15 @@ fn clusters_share_a_listener_and_nothing_else() {
             );
         }
     }
-    let ended = server.interrupt();
-    assert!(ended.status.success(), "{ended:?}");
+    let exit = server.interrupt();
+    assert!(exit.status.success(), "{exit:?}");
     let server = Polity::start(polity::command(folder.path()).args(arguments)).unwrap();
     let last =
         Kubectl::new(&program, server.kubeconfig()).with(&format!("--context {}", contexts[3]));
     last.ok("get configmap from-3");
 }
 
-/// The first port that is free, and the same one after a restart, so that the kubeconfig stays true.
+/// `polity up` chooses the first free port and keeps it across a restart, so that the kubeconfig stays valid.
 #[test]
 fn up_takes_the_next_free_port_and_keeps_it() {
     let folder = folder();
@@ -209,12 +217,12 @@ fn up_takes_the_next_free_port_and_keeps_it() {
     two.interrupt();
     let two = start(&second);
     assert_eq!(port(&two), kept);
-    let said = two.interrupt().said;
-    assert!(said.contains("kubectl get namespaces"), "{said}");
+    let printed = two.interrupt().stderr;
+    assert!(printed.contains("kubectl get namespaces"), "{printed}");
 }
 
 #[test]
-fn a_crash_is_told_from_a_stop() {
+fn a_crash_is_distinguished_from_a_stop() {
     let folder = folder();
     let data_dir = folder.path().join("data");
     let arguments = [
@@ -227,17 +235,20 @@ fn a_crash_is_told_from_a_stop() {
     Polity::start(polity::command(folder.path()).args(arguments))
         .unwrap()
         .kill();
-    let (code, said, _) = run(folder.path(), "status");
+    let (code, printed, _) = run(folder.path(), "status");
     assert_eq!(code, Some(1));
-    assert!(said.contains("stopped unexpectedly"), "{said}");
-    let (code, said, _) = run(folder.path(), "doctor");
+    assert!(printed.contains("stopped unexpectedly"), "{printed}");
+    let (code, printed, _) = run(folder.path(), "doctor");
     assert_eq!(code, Some(1));
-    assert!(said.contains("the last run ended unexpectedly"), "{said}");
+    assert!(
+        printed.contains("the last run ended unexpectedly"),
+        "{printed}"
+    );
     Polity::start(polity::command(folder.path()).args(arguments))
         .unwrap()
         .interrupt();
-    let (_, said, _) = run(folder.path(), "status");
-    assert!(said.contains("polity is not running"), "{said}");
+    let (_, printed, _) = run(folder.path(), "status");
+    assert!(printed.contains("polity is not running"), "{printed}");
 }
 
 #[test]
@@ -296,7 +307,7 @@ fn helps_and_completes() {
 }
 
 #[test]
-fn a_reader_that_had_enough_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     for arguments in [&["completion", "bash"][..], &["markdown-help"]] {
         let mut child = Command::new(polity::binary())
             .args(arguments)
@@ -304,15 +315,15 @@ fn a_reader_that_had_enough_is_no_error() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Whether it has begun to write or not: the end of the pipe is gone.
+        // The reader closes the pipe, whether the process has begun to write or not.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), &*said), (Some(141), ""));
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*printed), (Some(141), ""));
     }
 }
 
-/// The processes of policy servers that an instance runs.
+/// The policy server processes of an instance.
 fn replicas(instance: i64) -> Vec<rustix::process::Pid> {
     let is_child = |id: &i32| Stat::read(id).is_some_and(|stat| i64::from(stat.parent) == instance);
     let is_server = |id: &i32| {
@@ -323,28 +334,28 @@ fn replicas(instance: i64) -> Vec<rustix::process::Pid> {
     ids.filter_map(rustix::process::Pid::from_raw).collect()
 }
 
-/// A process that is stopped keeps its ports open and answers nothing.
+/// A process that is suspended keeps its ports open and does not respond.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_frozen_replica_is_found() {
+fn a_frozen_replica_is_reported() {
     use rustix::process::{Signal, kill_process};
 
     let folder = folder();
     let home = folder.path();
     let _ended = Detached(home);
-    let (code, _, said) = run(home, "up -d");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, printed) = run(home, "up -d");
+    assert_eq!(code, Some(0), "{printed}");
     let status = || -> Value {
-        let (_, said, _) = run(home, "status -o json");
-        serde_json::from_str(&said).unwrap_or_default()
+        let (_, printed, _) = run(home, "status -o json");
+        serde_json::from_str(&printed).unwrap_or_default()
     };
     let instance = e2e::eventually("the replica answers", || {
         let status = status();
         let answering = status["policyServers"][0]["answering"].as_i64();
         status["pid"].as_i64().filter(|_| answering == Some(1))
     });
-    let (code, said, _) = run(home, "doctor");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed, _) = run(home, "doctor");
+    assert_eq!(code, Some(0), "{printed}");
 
     let replicas = replicas(instance);
     assert!(!replicas.is_empty(), "the replica is a child of {instance}");
@@ -352,11 +363,11 @@ fn a_frozen_replica_is_found() {
         kill_process(*replica, Signal::STOP).unwrap();
     }
     for command in ["doctor", "status"] {
-        let (code, said, _) = run(home, command);
-        assert_eq!(code, Some(1), "{command}: {said}");
+        let (code, printed, _) = run(home, command);
+        assert_eq!(code, Some(1), "{command}: {printed}");
         assert!(
-            said.contains("replica policy-server-default-0 does not answer"),
-            "{command}: {said}"
+            printed.contains("replica policy-server-default-0 does not answer"),
+            "{command}: {printed}"
         );
     }
     for replica in &replicas {
@@ -368,18 +379,18 @@ fn a_frozen_replica_is_found() {
 fn commands_find_the_running_instance_and_name_a_server_that_is_gone() {
     let folder = folder();
     let home = folder.path();
-    let said = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let data = home.join(".local/share/polity");
     let output = polity::run(home, ["policy", "status", "none"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(output).contains("hint: pass --kubeconfig FILE"));
+    assert!(printed(output).contains("hint: pass --kubeconfig FILE"));
 
-    // A port of its own: on the usual one another instance may start after this one has ended.
+    // A separate port: another instance may take the default one after this one has exited.
     let listen = format!("127.0.0.1:{}", polity::free_port());
     let up = polity::run(home, ["up", "-d", "--listen", &listen]);
     assert!(up.status.success(), "{up:?}");
     let output = polity::run(home, ["policy", "status", "none"]);
-    let words = said(output);
+    let words = printed(output);
     assert!(
         words.contains("using the local instance at https://127.0.0.1:"),
         "{words}"

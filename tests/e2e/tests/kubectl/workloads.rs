@@ -1,21 +1,21 @@
-//! A Deployment and its kin. No kubelet and no controller of workloads runs on either server: what they would
-//! report is written as they would write it.
+//! A Deployment and related kinds. No kubelet and no workload controller runs on either server, so the test writes the
+//! status that they would report.
 
 use e2e::Kubectl;
 use serde_json::json;
 
 e2e::scenarios![
-    runs_a_deployment_through_its_life,
+    runs_a_deployment,
     waits_for_a_rollout,
     shows_all_workloads,
     runs_and_exposes_a_pod,
-    scales_what_scales,
+    scales_every_scalable_kind,
 ];
-// Older ones write autoscaling/v1, which is not among the kinds served.
+// Older releases use autoscaling/v1, which is not served.
 e2e::scenarios_of_new_kubectls![autoscales];
 
-/// B4, P7, M5: defaults, strategic merge of containers, generation, scale, describe.
-fn runs_a_deployment_through_its_life(k: &Kubectl) {
+/// Defaults, strategic merge of containers, generation, scale, describe.
+fn runs_a_deployment(k: &Kubectl) {
     let manifest = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {
@@ -118,7 +118,7 @@ fn runs_a_deployment_through_its_life(k: &Kubectl) {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    // Newer kubectls also name the namespace.
+    // Newer releases of kubectl also print the namespace.
     assert!(
         k.ok("delete deployment web")
             .starts_with(r#"deployment.apps "web" deleted"#)
@@ -126,7 +126,7 @@ fn runs_a_deployment_through_its_life(k: &Kubectl) {
     assert_eq!(k.ok("get deploy --ignore-not-found"), "");
 }
 
-/// W1, W4: `rollout status` and `wait` follow the object until its status says so.
+/// `rollout status` and `wait` follow the object until its status matches.
 fn waits_for_a_rollout(k: &Kubectl) {
     k.ok("create deployment web --image=nginx:1 --replicas=2");
     let rollout = k.start("rollout status deployment/web --timeout=60s");
@@ -168,7 +168,7 @@ fn waits_for_a_rollout(k: &Kubectl) {
     );
 }
 
-/// D3: the category `all`, one list per kind.
+/// The category `all`, one list per kind.
 fn shows_all_workloads(k: &Kubectl) {
     k.ok("create deployment web --image=nginx:1");
     k.ok("create job once --image=busybox:1");
@@ -202,7 +202,7 @@ Type: ClusterIP
     assert_eq!(k.ok("get all -o name"), "");
 }
 
-/// B3, B4, G6: a Pod that no node has is gone at once; `expose` makes its Service.
+/// A Pod without a node is deleted immediately. `expose` creates its Service.
 fn runs_and_exposes_a_pod(k: &Kubectl) {
     assert_eq!(
         k.ok("run web --image=nginx:1 --port=80 --labels=app=web"),
@@ -247,8 +247,8 @@ fn runs_and_exposes_a_pod(k: &Kubectl) {
     assert_eq!(deletion.code, Some(0), "{deletion:?}");
 }
 
-/// C13: `/scale` of every kind that has one.
-fn scales_what_scales(k: &Kubectl) {
+/// The scale subresource of every kind that has one.
+fn scales_every_scalable_kind(k: &Kubectl) {
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
     let selector = json!({"matchLabels": {"app": "x"}});
     for (kind, resource) in [("StatefulSet", "statefulset"), ("ReplicaSet", "replicaset")] {
@@ -267,7 +267,7 @@ fn scales_what_scales(k: &Kubectl) {
     }
 }
 
-/// N9: since 1.3x through autoscaling/v2, which is the version served here (section 16).
+/// kubectl uses autoscaling/v2, which is the version served here.
 fn autoscales(k: &Kubectl) {
     k.ok("create deployment x --image=i:1");
     k.ok("autoscale deployment x --min=2 --max=9 --cpu=70%");

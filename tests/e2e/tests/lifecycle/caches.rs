@@ -1,95 +1,106 @@
-//! Where replicas keep modules: in the claim of their server, which the other scenarios have, each for itself, or in a
-//! claim that several servers share (19.9, item 36). And servers that nothing is kept for yet.
+//! Module caches: a volume per replica, and a claim that several servers share. The other scenarios use one claim per
+//! server.
 
-use e2e::stage::NAMESPACE;
+use e2e::installation::NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![
     a_cache_of_each_replica,
     a_claim_of_two_servers,
-    asked_for_signatures
+    signatures_required
 ];
 
-/// A policy of this name on the server of this name.
-fn policy(scene: &Scene, name: &str, message: &str) -> Value {
-    let mut policy = scene.policy("pod-privileged");
+/// A policy with this name on the policy server with the same name.
+fn policy(test_namespace: &TestNamespace, name: &str, message: &str) -> Value {
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["metadata"]["name"] = json!(name);
     policy["spec"]["policyServer"] = json!(name);
     policy["spec"]["message"] = json!(message);
     policy
 }
 
-/// Loads, changes, and loads again in a replica that lost everything.
-fn a_cache_of_each_replica(scene: &Scene) {
-    let (stage, path, name) = (scene.stage, scene.path(), &scene.name);
-    scene.server_with(name, json!({"replicas": 2, "cache": {"ephemeral": true}}));
-    scene.replicas_are_ready(name, 2);
-    scene.apply(&policy(scene, name, "first"));
-    stage.until_phase(&path, "Active", 1);
-    scene.apply(&policy(scene, name, "second"));
-    stage.until_phase(&path, "Active", 2);
-    scene.enforces("second");
+/// A replica with an ephemeral cache loads a policy, loads a change, and loads both again after it lost its cache.
+fn a_cache_of_each_replica(test_namespace: &TestNamespace) {
+    let (installation, path, name) = (
+        test_namespace.installation,
+        test_namespace.path(),
+        &test_namespace.name,
+    );
+    test_namespace.server_with(name, json!({"replicas": 2, "cache": {"ephemeral": true}}));
+    test_namespace.replicas_are_ready(name, 2);
+    test_namespace.apply(&policy(test_namespace, name, "first"));
+    installation.until_phase(&path, "Active", 1);
+    test_namespace.apply(&policy(test_namespace, name, "second"));
+    installation.until_phase(&path, "Active", 2);
+    test_namespace.enforces("second");
     let pod = format!("policy-server-{name}-1");
     let uid = |pod: &str| {
-        stage
+        installation
             .pods(name)
             .get(pod)
             .map(|pod| pod["metadata"]["uid"].clone())
     };
     let before = uid(&pod);
-    scene
+    test_namespace
         .k
         .in_namespace(NAMESPACE)
         .ok(&format!("delete pod {pod} --timeout=60s"));
     e2e::eventually("another is in its place", || {
         uid(&pod).filter(|now| Some(now) != before.as_ref())
     });
-    scene.replicas_are_ready(name, 2);
-    scene.soon_enforces("second");
+    test_namespace.replicas_are_ready(name, 2);
+    test_namespace.soon_enforces("second");
 }
 
-/// Neither reads the other's files, or stands in its way.
-fn a_claim_of_two_servers(scene: &Scene) {
-    let (stage, first) = (scene.stage, scene.name.as_str());
+/// Two servers that share a claim do not read or disturb each other's files.
+fn a_claim_of_two_servers(test_namespace: &TestNamespace) {
+    let (installation, first) = (test_namespace.installation, test_namespace.name.as_str());
     let second = format!("{first}-2");
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": first},
         "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
     });
-    scene.k.in_namespace(NAMESPACE).apply(&claim.to_string());
+    test_namespace
+        .k
+        .in_namespace(NAMESPACE)
+        .apply(&claim.to_string());
     for name in [first, &second] {
-        scene.server_with(
+        test_namespace.server_with(
             name,
             json!({"replicas": 1, "cache": {"existingClaim": first}}),
         );
-        scene.apply(&policy(scene, name, &format!("by {name}.")));
+        test_namespace.apply(&policy(test_namespace, name, &format!("by {name}.")));
     }
     for name in [first, &second] {
-        stage.until_phase(&format!("clusteradmissionpolicies/{name}"), "Active", 1);
+        installation.until_phase(&format!("clusteradmissionpolicies/{name}"), "Active", 1);
     }
-    scene.soon_enforces("by ");
-    scene.k.ok(&format!("delete cap {first} --timeout=60s"));
-    scene
+    test_namespace.soon_enforces("by ");
+    test_namespace
+        .k
+        .ok(&format!("delete cap {first} --timeout=60s"));
+    test_namespace
         .k
         .ok(&format!("delete policyserver {first} --timeout=60s"));
-    scene.soon_enforces(&format!("by {second}."));
+    test_namespace.soon_enforces(&format!("by {second}."));
 }
 
-/// Signatures are not verified yet: what asks for it is not served.
-fn asked_for_signatures(scene: &Scene) {
-    let name = &scene.name;
-    scene.server_with(
+/// Signature verification is not implemented yet, so a server that requires it does not serve policies.
+fn signatures_required(test_namespace: &TestNamespace) {
+    let name = &test_namespace.name;
+    test_namespace.server_with(
         name,
         json!({"replicas": 1, "verificationConfig": "trusted"}),
     );
-    scene.apply(&policy(scene, name, "unverified"));
-    let status = scene.stage.until_phase(&scene.path(), "Pending", None);
+    test_namespace.apply(&policy(test_namespace, name, "unverified"));
+    let status = test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Pending", None);
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("asks for signatures"), "{message}");
-    scene
-        .stage
+    test_namespace
+        .installation
         .until("it says why", &format!("policyservers/{name}"), |server| {
             let conditions = server["status"]["conditions"]
                 .as_array()
@@ -102,6 +113,6 @@ fn asked_for_signatures(scene: &Scene) {
                     .is_some_and(|message| message.contains("verificationConfig"))
             })
         });
-    assert!(scene.stage.pods(name).is_empty());
-    assert_eq!(scene.try_pod(true), Ok(()));
+    assert!(test_namespace.installation.pods(name).is_empty());
+    assert_eq!(test_namespace.try_pod(true), Ok(()));
 }

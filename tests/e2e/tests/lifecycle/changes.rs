@@ -1,11 +1,11 @@
-//! Changes of a policy that serves: one after the other, one during the other, back to an earlier one, and of everything
-//! a webhook has at once (19.3 rows 3 and 12, 19.8, items 10, 22 and 27).
+//! Changes of a serving policy: in sequence, during another change, rollback to an earlier generation, and all webhook
+//! fields at once.
 
 use e2e::eventually;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, scenarios};
-use crate::trials;
+use crate::load;
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![
     changed_while_changing,
@@ -18,30 +18,30 @@ scenarios![
 
 const ROLLBACK: &str = "kubewarden.io/rollback-to-generation";
 
-fn with_message(scene: &Scene, message: &str) -> Value {
-    let mut policy = scene.policy("pod-privileged");
+fn with_message(test_namespace: &TestNamespace, message: &str) -> Value {
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["spec"]["message"] = json!(message);
     policy
 }
 
-/// The generation in the middle never serves, and the one after it does not wait for it.
-fn changed_while_changing(scene: &Scene) {
-    let (stage, path) = (scene.stage, scene.path());
+/// A superseded generation never serves, and its successor does not wait for it.
+fn changed_while_changing(test_namespace: &TestNamespace) {
+    let (installation, path) = (test_namespace.installation, test_namespace.path());
     let on = |message: &str| {
-        let mut policy = with_message(scene, message);
-        policy["spec"]["policyServer"] = json!(scene.name);
+        let mut policy = with_message(test_namespace, message);
+        policy["spec"]["policyServer"] = json!(test_namespace.name);
         policy
     };
-    scene.server(&scene.name, 1);
-    scene.apply(&on("first"));
-    stage.until_phase(&path, "Active", 1);
-    scene.gate("c.type == 'Ready' && c.generation == 2");
-    scene.apply(&on("second"));
-    stage.until_phase(&path, "Updating", 1);
-    scene.enforces("first");
-    scene.apply(&on("third"));
-    let status = stage.until_phase(&path, "Active", 3);
-    scene.enforces("third");
+    test_namespace.server(&test_namespace.name, 1);
+    test_namespace.apply(&on("first"));
+    installation.until_phase(&path, "Active", 1);
+    test_namespace.gate("c.type == 'Ready' && c.generation == 2");
+    test_namespace.apply(&on("second"));
+    installation.until_phase(&path, "Updating", 1);
+    test_namespace.enforces("first");
+    test_namespace.apply(&on("third"));
+    let status = installation.until_phase(&path, "Active", 3);
+    test_namespace.enforces("third");
     let generations = |condition: &Value| condition["generation"].as_u64();
     let spoken = status["conditions"]
         .as_array()
@@ -50,7 +50,7 @@ fn changed_while_changing(scene: &Scene) {
         .filter_map(generations);
     assert!(spoken.clone().all(|generation| generation == 3), "{status}");
     eventually("older revisions are disabled", || {
-        let enabled = scene
+        let enabled = test_namespace
             .revisions()
             .into_iter()
             .filter(|one| one["spec"]["enabled"] == true);
@@ -59,7 +59,7 @@ fn changed_while_changing(scene: &Scene) {
             .collect();
         (generations == [3]).then_some(())
     });
-    scene.open_gate();
+    test_namespace.open_gate();
     let history: Vec<_> = status["history"]
         .as_array()
         .unwrap()
@@ -72,38 +72,49 @@ fn changed_while_changing(scene: &Scene) {
     );
 }
 
-/// To what serves while the update is broken, to an earlier one, and to one that never worked.
-fn rolled_back(scene: &Scene) {
-    let (stage, path, name) = (scene.stage, scene.path(), &scene.name);
+/// Rolls back to the serving generation while the update is broken, to an earlier generation, and to one that never
+/// worked.
+fn rolled_back(test_namespace: &TestNamespace) {
+    let (installation, path, name) = (
+        test_namespace.installation,
+        test_namespace.path(),
+        &test_namespace.name,
+    );
     let spec = |field: &str| {
-        scene
+        test_namespace
             .k
             .field(&format!("cap {name}"), &format!(".spec.{field}"))
     };
-    scene.apply(&with_message(scene, "first"));
-    stage.until_phase(&path, "Active", 1);
-    scene.apply(&with_message(scene, "second"));
-    stage.until_phase(&path, "Active", 2);
-    let mut broken = with_message(scene, "third");
+    test_namespace.apply(&with_message(test_namespace, "first"));
+    installation.until_phase(&path, "Active", 1);
+    test_namespace.apply(&with_message(test_namespace, "second"));
+    installation.until_phase(&path, "Active", 2);
+    let mut broken = with_message(test_namespace, "third");
     broken["spec"]["settings"] = json!({"skip": 1});
-    scene.apply(&broken);
-    stage.until_phase(&path, "Failed", 2);
+    test_namespace.apply(&broken);
+    installation.until_phase(&path, "Failed", 2);
 
-    // S while G has failed.
-    scene.k.ok(&format!("annotate cap {name} {ROLLBACK}=2"));
-    stage.until_phase(&path, "Active", 4);
+    // To the serving generation while the latest one has failed.
+    test_namespace
+        .k
+        .ok(&format!("annotate cap {name} {ROLLBACK}=2"));
+    installation.until_phase(&path, "Active", 4);
     assert_eq!(
         (spec("message"), spec("settings")),
         ("second".into(), String::new())
     );
-    scene.enforces("second");
-    // An earlier one.
-    scene.k.ok(&format!("annotate cap {name} {ROLLBACK}=1"));
-    stage.until_phase(&path, "Active", 5);
-    scene.enforces("first");
-    // One that never worked: it fails again, and what serves goes on.
-    scene.k.ok(&format!("annotate cap {name} {ROLLBACK}=3"));
-    let status = stage.until_phase(&path, "Failed", 5);
+    test_namespace.enforces("second");
+    // To an earlier generation.
+    test_namespace
+        .k
+        .ok(&format!("annotate cap {name} {ROLLBACK}=1"));
+    installation.until_phase(&path, "Active", 5);
+    test_namespace.enforces("first");
+    // To one that never worked: it fails again, and the serving generation keeps serving.
+    test_namespace
+        .k
+        .ok(&format!("annotate cap {name} {ROLLBACK}=3"));
+    let status = installation.until_phase(&path, "Failed", 5);
     assert!(
         status["message"]
             .as_str()
@@ -112,79 +123,97 @@ fn rolled_back(scene: &Scene) {
         "{status}"
     );
     assert_eq!(spec("message"), "third");
-    scene.enforces("first");
-    scene.k.ok(&format!("annotate cap {name} {ROLLBACK}=5"));
-    stage.until_phase(&path, "Active", 7);
-    let policy = stage.read(&path).unwrap();
+    test_namespace.enforces("first");
+    test_namespace
+        .k
+        .ok(&format!("annotate cap {name} {ROLLBACK}=5"));
+    installation.until_phase(&path, "Active", 7);
+    let policy = installation.read(&path).unwrap();
     let annotations = &policy["metadata"]["annotations"];
     assert!(annotations.get(ROLLBACK).is_none(), "{policy}");
     assert_eq!(annotations["kubewarden.io/rolled-back"], "7=5", "{policy}");
-    assert_eq!(scene.events("PolicyRolledBack"), 4);
+    assert_eq!(test_namespace.events("PolicyRolledBack"), 4);
 }
 
-fn rollbacks_that_are_refused(scene: &Scene) {
-    let (stage, path, name) = (scene.stage, scene.path(), &scene.name);
-    let mut policy = with_message(scene, "first");
+fn rollbacks_that_are_refused(test_namespace: &TestNamespace) {
+    let (installation, path, name) = (
+        test_namespace.installation,
+        test_namespace.path(),
+        &test_namespace.name,
+    );
+    let mut policy = with_message(test_namespace, "first");
     policy["spec"]["mode"] = json!("monitor");
-    scene.apply(&policy);
-    stage.until_phase(&path, "Active", 1);
-    assert_eq!(scene.try_pod(true), Ok(()));
+    test_namespace.apply(&policy);
+    installation.until_phase(&path, "Active", 1);
+    assert_eq!(test_namespace.try_pod(true), Ok(()));
     policy["spec"]["mode"] = json!("protect");
-    scene.apply(&policy);
-    stage.until_phase(&path, "Active", 2);
-    let before = stage.read(&path).unwrap()["spec"].clone();
-    // No such generation, no number, and one that would turn `protect` into `monitor`.
+    test_namespace.apply(&policy);
+    installation.until_phase(&path, "Active", 2);
+    let before = installation.read(&path).unwrap()["spec"].clone();
+    // A generation that does not exist, a value that is not a number, and a generation that would change `protect` to
+    // `monitor`.
     for (n, to) in ["9", "x", "1"].into_iter().enumerate() {
-        scene.k.ok(&format!("annotate cap {name} {ROLLBACK}={to}"));
-        stage.until("the annotation is gone", &path, |policy| {
+        test_namespace
+            .k
+            .ok(&format!("annotate cap {name} {ROLLBACK}={to}"));
+        installation.until("the annotation is gone", &path, |policy| {
             policy["metadata"]["annotations"].get(ROLLBACK).is_none()
         });
-        eventually("an Event tells", || {
-            (scene.events("RollbackFailed") == n + 1).then_some(())
+        eventually("there is an Event", || {
+            (test_namespace.events("RollbackFailed") == n + 1).then_some(())
         });
     }
-    let policy = stage.read(&path).unwrap();
+    let policy = installation.read(&path).unwrap();
     assert_eq!(
         (&policy["spec"], &policy["metadata"]["generation"]),
         (&before, &json!(2))
     );
-    scene.enforces("first");
+    test_namespace.enforces("first");
 }
 
-/// Item 27: whoever applies the manifest again, in either way, makes one new generation, and is named.
-fn rollbacks_that_are_reverted(scene: &Scene) {
-    let (stage, path, name) = (scene.stage, scene.path(), &scene.name);
-    scene.apply(&with_message(scene, "first"));
-    stage.until_phase(&path, "Active", 1);
-    let latest = with_message(scene, "second");
-    scene.apply(&latest);
-    stage.until_phase(&path, "Active", 2);
+/// Applying the manifest again, with either kind of apply, creates one new generation. The event names the user.
+fn rollbacks_that_are_reverted(test_namespace: &TestNamespace) {
+    let (installation, path, name) = (
+        test_namespace.installation,
+        test_namespace.path(),
+        &test_namespace.name,
+    );
+    test_namespace.apply(&with_message(test_namespace, "first"));
+    installation.until_phase(&path, "Active", 1);
+    let latest = with_message(test_namespace, "second");
+    test_namespace.apply(&latest);
+    installation.until_phase(&path, "Active", 2);
     let ways = ["apply -f -", "apply --server-side --force-conflicts -f -"];
     for (way, generation) in ways.into_iter().zip([3, 5]) {
-        scene.k.ok(&format!("annotate cap {name} {ROLLBACK}=1"));
-        stage.until_phase(&path, "Active", generation);
-        scene.enforces("first");
-        scene.k.feed(way, &latest.to_string());
-        stage.until_phase(&path, "Active", generation + 1);
-        scene.enforces("second");
+        test_namespace
+            .k
+            .ok(&format!("annotate cap {name} {ROLLBACK}=1"));
+        installation.until_phase(&path, "Active", generation);
+        test_namespace.enforces("first");
+        test_namespace.k.ok_with_input(way, &latest.to_string());
+        installation.until_phase(&path, "Active", generation + 1);
+        test_namespace.enforces("second");
     }
     eventually("Events tell", || {
-        (scene.events("RollbackReverted") == 2).then_some(())
+        (test_namespace.events("RollbackReverted") == 2).then_some(())
     });
-    assert_eq!(stage.read(&path).unwrap()["metadata"]["generation"], 6);
+    assert_eq!(
+        installation.read(&path).unwrap()["metadata"]["generation"],
+        6
+    );
 }
 
-/// Item 22: rules, failurePolicy and kind of webhook together with settings that are refused change nothing, and are
-/// changed in one write when they can be.
-fn everything_of_a_webhook_at_once(scene: &Scene) {
-    let (stage, path) = (scene.stage, scene.path());
-    let mut policy = scene.policy("required-metadata");
+/// Rules, failurePolicy and webhook kind that change together with invalid settings have no effect. When the settings
+/// are valid, they change in one write.
+fn everything_of_a_webhook_at_once(test_namespace: &TestNamespace) {
+    let (installation, path) = (test_namespace.installation, test_namespace.path());
+    let mut policy = test_namespace.policy("required-metadata");
     policy["spec"]["settings"] = json!({"labels": {"denied": ["secret"]}});
-    scene.apply(&policy);
-    stage.until_phase(&path, "Active", 1);
-    let name = format!("clusterwide-{}", scene.name);
+    test_namespace.apply(&policy);
+    installation.until_phase(&path, "Active", 1);
+    let name = format!("clusterwide-{}", test_namespace.name);
     let webhook = |kind: &str| {
-        stage.get(&format!(
+        installation.get(&format!(
             "/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
         ))
     };
@@ -195,14 +224,14 @@ fn everything_of_a_webhook_at_once(scene: &Scene) {
     policy["spec"]["failurePolicy"] = json!("Ignore");
     policy["spec"]["rules"][0]["operations"] = json!(["CREATE", "UPDATE"]);
     policy["spec"]["settings"] = json!({"labels": {"unheard": []}});
-    scene.apply(&policy);
-    stage.until_phase(&path, "Failed", 1);
+    test_namespace.apply(&policy);
+    installation.until_phase(&path, "Failed", 1);
     assert_eq!(webhook("validating"), Some(before));
     assert!(webhook("mutating").is_none());
 
     policy["spec"]["settings"] = json!({"labels": {"defaults": {"tier": "back"}}});
-    scene.apply(&policy);
-    stage.until_phase(&path, "Active", 3);
+    test_namespace.apply(&policy);
+    installation.until_phase(&path, "Active", 3);
     let after = webhook("mutating").unwrap();
     let hook = &after["webhooks"][0];
     assert_eq!(hook["failurePolicy"], "Ignore", "{after}");
@@ -222,39 +251,41 @@ fn everything_of_a_webhook_at_once(scene: &Scene) {
     eventually("the validating one goes", || {
         webhook("validating").is_none().then_some(())
     });
-    let pod = scene.k.json("run trial --image=busybox:1 --dry-run=server");
+    let pod = test_namespace
+        .k
+        .json("run trial --image=busybox:1 --dry-run=server");
     assert_eq!(pod["metadata"]["labels"]["tier"], "back", "{pod}");
 }
 
-/// Item 22, its end: from a validating webhook to a mutating one and back, and a guilty Pod is refused by one of both at
-/// every moment.
-fn flipped_under_load(scene: &Scene) {
-    let (stage, path) = (scene.stage, scene.path());
-    let mut policy = scene.policy("required-metadata");
+/// A policy changes from a validating to a mutating webhook and back. At every moment one of them denies a violating
+/// Pod.
+fn flipped_under_load(test_namespace: &TestNamespace) {
+    let (installation, path) = (test_namespace.installation, test_namespace.path());
+    let mut policy = test_namespace.policy("required-metadata");
     policy["spec"]["settings"] = json!({"labels": {"denied": ["secret"]}});
     policy["spec"]["message"] = json!("as of either generation");
-    scene.apply(&policy);
-    stage.until_phase(&path, "Active", 1);
-    let attempt = |is_guilty: bool| {
-        let label = if is_guilty { "secret" } else { "open" };
-        scene.try_this_pod(json!({"name": "trial", "labels": {label: "yes"}}), false)
+    test_namespace.apply(&policy);
+    installation.until_phase(&path, "Active", 1);
+    let attempt = |violates: bool| {
+        let label = if violates { "secret" } else { "open" };
+        test_namespace.try_this_pod(json!({"name": "trial", "labels": {label: "yes"}}), false)
     };
     eventually("it is enforced", || {
         (attempt(true).is_err() && attempt(false).is_ok()).then_some(())
     });
-    let ((), trials) = trials::during(3, "as of either generation", attempt, || {
+    let ((), load) = load::during(3, "as of either generation", attempt, || {
         for generation in 2..=5 {
             policy["spec"]["mutating"] = json!(generation % 2 == 0);
-            scene.apply(&policy);
-            stage.until_phase(&path, "Active", generation);
+            test_namespace.apply(&policy);
+            installation.until_phase(&path, "Active", generation);
         }
         eventually("the last of the others is gone", || {
-            let name = format!("clusterwide-{}", scene.name);
+            let name = format!("clusterwide-{}", test_namespace.name);
             let kind = "mutatingwebhookconfigurations";
             let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/{name}");
-            stage.get(&path).is_none().then_some(())
+            installation.get(&path).is_none().then_some(())
         });
     });
-    assert!(trials.n_asked > 50, "{trials:?}");
-    assert!(trials.odd.is_empty(), "{trials:#?}");
+    assert!(load.n_requests > 50, "{load:?}");
+    assert!(load.unexpected.is_empty(), "{load:#?}");
 }

@@ -1,10 +1,9 @@
-//! Policies that are deleted, in whatever state they are: nothing is left of them, and nothing comes back (19.3 row 23,
-//! items 11 and 23).
+//! Deleting a policy in any state removes everything that belongs to it, and nothing is created again.
 
 use serde_json::json;
 
 use crate::modules;
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![
     deleted_while_loading,
@@ -13,79 +12,94 @@ scenarios![
     deleted_with_its_namespace,
 ];
 
-const WORDS: &str = "container trial is privileged";
+const DENIAL: &str = "container trial is privileged";
 
 #[track_caller]
-fn delete(scene: &Scene) {
-    let name = &scene.name;
-    scene.k.ok(&format!("delete cap {name} --timeout=30s"));
-    assert_eq!(scene.revisions(), Vec::<serde_json::Value>::new());
-    assert_eq!(scene.try_pod(true), Ok(()));
+fn delete(test_namespace: &TestNamespace) {
+    let name = &test_namespace.name;
+    test_namespace
+        .k
+        .ok(&format!("delete cap {name} --timeout=30s"));
+    assert_eq!(test_namespace.revisions(), Vec::<serde_json::Value>::new());
+    assert_eq!(test_namespace.try_pod(true), Ok(()));
 }
 
-/// While pulling, which goes on for ever. The same name is another policy then, from its first generation on.
-fn deleted_while_loading(scene: &Scene) {
-    let mut policy = scene.policy("pod-privileged");
+/// Deletes a policy while its module is pulled from a server that never responds. A new policy with the same name
+/// starts with its first generation.
+fn deleted_while_loading(test_namespace: &TestNamespace) {
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["spec"]["module"] = json!(format!("http://{}/{}", modules::host(), modules::HANGS));
-    scene.apply(&policy);
-    scene.stage.until("scheduled", &scene.path(), |policy| {
-        let condition = &policy["status"]["conditions"][0];
-        condition["type"] == "Scheduled" && condition["status"] == "True"
-    });
-    delete(scene);
-    scene.apply(&scene.policy("pod-privileged"));
-    let status = scene.stage.until_phase(&scene.path(), "Active", 1);
+    test_namespace.apply(&policy);
+    test_namespace
+        .installation
+        .until("scheduled", &test_namespace.path(), |policy| {
+            let condition = &policy["status"]["conditions"][0];
+            condition["type"] == "Scheduled" && condition["status"] == "True"
+        });
+    delete(test_namespace);
+    test_namespace.apply(&test_namespace.policy("pod-privileged"));
+    let status = test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Active", 1);
     assert!(status.get("history").is_none(), "{status}");
-    scene.enforces(WORDS);
+    test_namespace.enforces(DENIAL);
 }
 
-/// With one generation that serves, one that failed, and one that is pulled.
-fn deleted_while_changing(scene: &Scene) {
-    let mut policy = scene.policy("pod-privileged");
-    scene.apply(&policy);
-    scene.stage.until_phase(&scene.path(), "Active", 1);
+/// Deletes a policy with one generation that serves, one that failed, and one whose module is being pulled.
+fn deleted_while_changing(test_namespace: &TestNamespace) {
+    let mut policy = test_namespace.policy("pod-privileged");
+    test_namespace.apply(&policy);
+    test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Active", 1);
     policy["spec"]["settings"] = json!({"skip": 1});
-    scene.apply(&policy);
-    scene.stage.until_phase(&scene.path(), "Failed", 1);
+    test_namespace.apply(&policy);
+    test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Failed", 1);
     policy["spec"]["module"] = json!(format!("http://{}/{}", modules::host(), modules::HANGS));
-    scene.apply(&policy);
-    scene.stage.until_phase(&scene.path(), "Updating", 1);
-    scene.enforces(WORDS);
-    delete(scene);
+    test_namespace.apply(&policy);
+    test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Updating", 1);
+    test_namespace.enforces(DENIAL);
+    delete(test_namespace);
 }
 
-fn deleted_without_a_server(scene: &Scene) {
-    let mut policy = scene.policy("pod-privileged");
+fn deleted_without_a_server(test_namespace: &TestNamespace) {
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["spec"]["policyServer"] = json!("nobody");
-    scene.apply(&policy);
-    let status = scene.stage.until_phase(&scene.path(), "Pending", None);
+    test_namespace.apply(&policy);
+    let status = test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Pending", None);
     assert_eq!(status["policyStatus"], "scheduled", "{status}");
     assert_eq!(
         status["conditions"][0]["reason"], "PolicyServerNotFound",
         "{status}"
     );
-    delete(scene);
+    delete(test_namespace);
 }
 
-/// Nobody can write an Event into a namespace that goes, and nobody has to.
-fn deleted_with_its_namespace(scene: &Scene) {
-    let name = &scene.name;
-    scene.apply(&json!({
+/// An Event cannot be created in a terminating namespace, and the deletion does not depend on it.
+fn deleted_with_its_namespace(test_namespace: &TestNamespace) {
+    let name = &test_namespace.name;
+    test_namespace.apply(&json!({
         "apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
         "metadata": {"name": name},
         "spec": {
             "module": modules::uri("pod-privileged"), "mutating": false,
-            "rules": scene.policy("pod-privileged")["spec"]["rules"],
+            "rules": test_namespace.policy("pod-privileged")["spec"]["rules"],
         },
     }));
     let path = format!("namespaces/{name}/admissionpolicies/{name}");
-    scene.stage.until_phase(&path, "Active", 1);
-    scene.enforces(WORDS);
-    scene
+    test_namespace.installation.until_phase(&path, "Active", 1);
+    test_namespace.enforces(DENIAL);
+    test_namespace
         .k
         .ok(&format!("delete namespace {name} --timeout=60s"));
-    assert_eq!(scene.revisions().len(), 0);
+    assert_eq!(test_namespace.revisions().len(), 0);
     let webhook =
         format!("get validatingwebhookconfiguration namespaced-{name}-{name} --ignore-not-found");
-    assert_eq!(scene.k.ok(&webhook), "");
+    assert_eq!(test_namespace.k.ok(&webhook), "");
 }

@@ -1,19 +1,19 @@
-//! Parts that are killed, one after the other, on a stage of their own: requests are judged by those that are left, and
-//! whoever comes back goes on (19.1, items 25 and 26).
+//! Kills the components one after the other, on a separate installation. The remaining components keep serving
+//! requests, and a restarted component continues its work.
 
 use std::sync::OnceLock;
 
-use e2e::{Stage, eventually};
+use e2e::{Installation, eventually};
 
-use crate::scene::{Scene, play};
+use crate::test_namespace::{TestNamespace, run};
 
-const WORDS: &str = "container trial is privileged";
+const DENIAL: &str = "container trial is privileged";
 
 #[test]
 fn embedded() {
-    static STAGE: OnceLock<Option<Stage>> = OnceLock::new();
-    play(
-        STAGE.get_or_init(Stage::embedded).as_ref(),
+    static INSTALLATION: OnceLock<Option<Installation>> = OnceLock::new();
+    run(
+        INSTALLATION.get_or_init(Installation::embedded).as_ref(),
         "ends",
         each_part_ends_and_comes_back,
     );
@@ -21,65 +21,68 @@ fn embedded() {
 
 #[test]
 fn real() {
-    static STAGE: OnceLock<Option<Stage>> = OnceLock::new();
-    play(
-        STAGE.get_or_init(Stage::real).as_ref(),
+    static INSTALLATION: OnceLock<Option<Installation>> = OnceLock::new();
+    run(
+        INSTALLATION.get_or_init(Installation::real).as_ref(),
         "ends",
         each_part_ends_and_comes_back,
     );
 }
 
-fn each_part_ends_and_comes_back(scene: &Scene) {
-    let stage = scene.stage;
-    let mut policy = scene.policy("pod-privileged");
-    scene.apply(&policy);
-    stage.until_phase(&scene.path(), "Active", 1);
+fn each_part_ends_and_comes_back(test_namespace: &TestNamespace) {
+    let installation = test_namespace.installation;
+    let mut policy = test_namespace.policy("pod-privileged");
+    test_namespace.apply(&policy);
+    installation.until_phase(&test_namespace.path(), "Active", 1);
 
-    // The controller: what serves goes on, a replica comes back, and a change waits for the controller.
-    stage.kill_controller();
-    scene.enforces(WORDS);
-    let pods = stage.pods("default");
+    // Without the controller, policies are enforced, replicas restart, and changes wait.
+    installation.kill_controller();
+    test_namespace.enforces(DENIAL);
+    let pods = installation.pods("default");
     let (pod, before) = pods.first_key_value().unwrap();
-    stage.kill_replica(pod);
+    installation.kill_replica(pod);
     let restarts =
         |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
     eventually("the replica is started again", || {
-        let now = &stage.pods("default")[pod];
+        let now = &installation.pods("default")[pod];
         (restarts(now) > restarts(before)).then_some(())
     });
     eventually("the replica judges again", || {
-        scene
+        test_namespace
             .try_pod(true)
             .unwrap_err()
-            .contains(WORDS)
+            .contains(DENIAL)
             .then_some(())
     });
-    stage.start_controller();
+    installation.start_controller();
     policy["spec"]["message"] = "as of the second generation".into();
-    scene.apply(&policy);
-    stage.until_phase(&scene.path(), "Active", 2);
-    scene.enforces("as of the second generation");
+    test_namespace.apply(&policy);
+    installation.until_phase(&test_namespace.path(), "Active", 2);
+    test_namespace.enforces("as of the second generation");
 
-    // The API server: nobody else notices for long, and nobody is restarted.
-    let uids = |stage: &Stage| -> Vec<_> {
-        let pods = stage.pods("default").into_values();
+    // Without the API server, replicas and controller keep running and reconnect.
+    let uids = |installation: &Installation| -> Vec<_> {
+        let pods = installation.pods("default").into_values();
         pods.map(|pod| (pod["metadata"]["uid"].clone(), restarts(&pod)))
             .collect()
     };
-    let before = uids(stage);
-    stage.kill_api();
-    assert!(stage.get("/readyz").is_none() && stage.read(&scene.path()).is_none());
-    stage.start_api();
+    let before = uids(installation);
+    installation.kill_api();
+    assert!(
+        installation.get("/readyz").is_none()
+            && installation.read(&test_namespace.path()).is_none()
+    );
+    installation.start_api();
     eventually("the second generation judges", || {
-        scene
+        test_namespace
             .try_pod(true)
             .unwrap_err()
             .contains("as of the second generation")
             .then_some(())
     });
     policy["spec"]["message"] = "as of the third generation".into();
-    scene.apply(&policy);
-    stage.until_phase(&scene.path(), "Active", 3);
-    scene.enforces("as of the third generation");
-    assert_eq!(uids(stage), before);
+    test_namespace.apply(&policy);
+    installation.until_phase(&test_namespace.path(), "Active", 3);
+    test_namespace.enforces("as of the third generation");
+    assert_eq!(uids(installation), before);
 }

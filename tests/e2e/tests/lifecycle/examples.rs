@@ -1,56 +1,64 @@
-//! Item 18: the status examples of the design, from created to update complete, in their order and with three replicas.
+//! The status examples of the design, from a created policy to a complete update, in order and with three replicas.
 //!
-//! Each example is held on to by a gate: a webhook that nobody answers refuses the status writes that come next. Whoever
-//! is refused tries again, which is what it has to do.
+//! A gate holds each state: a webhook without a server refuses the status writes that would come next. The refused
+//! component retries, as it must.
 
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![examples_of_the_design];
 
-/// Status writes of revisions that have `Scheduled=True`, `Initialized=True`, or a replica that is ready.
+/// Match status writes with `Scheduled=True`, with `Initialized=True`, or with a ready replica.
 const SCHEDULED: &str = "c.type == 'Scheduled' && c.status == 'True'";
 const INITIALIZED: &str = "c.type == 'Initialized' && c.status == 'True'";
 const READY: &str = "c.type == 'Ready'";
 
-fn examples_of_the_design(scene: &Scene) {
-    let (stage, k, name) = (scene.stage, &scene.k, &scene.name);
-    scene.server(name, 3);
-    let leader = scene.leader(name);
-    let mut policy = scene.policy("pod-privileged");
+fn examples_of_the_design(test_namespace: &TestNamespace) {
+    let (installation, k, name) = (
+        test_namespace.installation,
+        &test_namespace.k,
+        &test_namespace.name,
+    );
+    test_namespace.server(name, 3);
+    let leader = test_namespace.leader(name);
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["spec"]["policyServer"] = json!(name);
 
-    scene.gate(SCHEDULED);
-    scene.apply(&policy);
-    shows(scene, "Pending", &[waiting(1)]);
-    scene.gate(INITIALIZED);
-    shows(scene, "Pending", &[scheduled(1)]);
-    scene.gate(READY);
-    shows(scene, "Pending", &[scheduled(1), initialized(1)]);
-    scene.gate(&format!("{READY} && c.replica != {leader}"));
+    test_namespace.gate(SCHEDULED);
+    test_namespace.apply(&policy);
+    shows(test_namespace, "Pending", &[waiting(1)]);
+    test_namespace.gate(INITIALIZED);
+    shows(test_namespace, "Pending", &[scheduled(1)]);
+    test_namespace.gate(READY);
+    shows(test_namespace, "Pending", &[scheduled(1), initialized(1)]);
+    test_namespace.gate(&format!("{READY} && c.replica != {leader}"));
     let loaded = [scheduled(1), initialized(1), ready(1, leader)];
-    shows(scene, "Pending", &loaded);
-    scene.open_gate();
+    shows(test_namespace, "Pending", &loaded);
+    test_namespace.open_gate();
     let first = everywhere(1);
-    shows(scene, "Active", &first);
-    scene.enforces("container trial is privileged");
+    shows(test_namespace, "Active", &first);
+    test_namespace.enforces("container trial is privileged");
 
-    scene.gate(SCHEDULED);
+    test_namespace.gate(SCHEDULED);
     policy["spec"]["message"] = "as of the second generation".into();
-    scene.apply(&policy);
+    test_namespace.apply(&policy);
     let and = |next: &[Value]| [&first, next].concat();
-    shows(scene, "Updating", &and(&[waiting(2)]));
-    scene.gate(INITIALIZED);
-    shows(scene, "Updating", &and(&[scheduled(2)]));
-    scene.gate(READY);
-    shows(scene, "Updating", &and(&[scheduled(2), initialized(2)]));
-    scene.enforces("container trial is privileged");
-    scene.open_gate();
-    shows(scene, "Active", &everywhere(2));
-    scene.enforces("as of the second generation");
+    shows(test_namespace, "Updating", &and(&[waiting(2)]));
+    test_namespace.gate(INITIALIZED);
+    shows(test_namespace, "Updating", &and(&[scheduled(2)]));
+    test_namespace.gate(READY);
+    shows(
+        test_namespace,
+        "Updating",
+        &and(&[scheduled(2), initialized(2)]),
+    );
+    test_namespace.enforces("container trial is privileged");
+    test_namespace.open_gate();
+    shows(test_namespace, "Active", &everywhere(2));
+    test_namespace.enforces("as of the second generation");
 
-    // What scripts wait for.
+    // The conditions that scripts use with `kubectl wait`.
     for goal in [
         "condition=PolicyActive",
         "condition=PolicyUniquelyReachable",
@@ -58,22 +66,24 @@ fn examples_of_the_design(scene: &Scene) {
     ] {
         k.ok(&format!("wait cap/{name} --for={goal} --timeout=60s"));
     }
-    let status = stage.until_phase(&scene.path(), "Active", 2);
+    let status = installation.until_phase(&test_namespace.path(), "Active", 2);
     assert_eq!(status["policyStatus"], "active", "{status}");
     assert_eq!(status["mode"], "protect", "{status}");
 }
 
-/// Waits until the policy's conditions begin with these, and nothing else of the design follows.
+/// Waits until the policy has exactly these conditions of the design.
 #[track_caller]
-fn shows(scene: &Scene, phase: &str, expected: &[Value]) {
+fn shows(test_namespace: &TestNamespace, phase: &str, expected: &[Value]) {
     let what = format!("{phase} with {}", Value::from(expected.to_vec()));
-    scene.stage.until(&what, &scene.path(), |policy| {
-        let status = &policy["status"];
-        status["phase"] == phase && of_the_design(status) == expected
-    });
+    test_namespace
+        .installation
+        .until(&what, &test_namespace.path(), |policy| {
+            let status = &policy["status"];
+            status["phase"] == phase && of_the_design(status) == expected
+        });
 }
 
-/// The conditions of the design with the fields of the design. Tools of today have three more conditions after them,
+/// The conditions and fields that the design defines. For existing tools, the status contains three more conditions
 /// and two more fields.
 fn of_the_design(status: &Value) -> Vec<Value> {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A generation that cannot be: at each step of its way in, the one before goes on serving, the owner reads why, and the
-//! next generation starts over (19.3 rows 7 and 8, 19.4, item 4).
+//! A generation that fails in any step of its rollout: the previous generation keeps serving, the status shows the
+//! reason, and the next generation starts from the beginning.
 
 use std::fs;
 
@@ -7,33 +7,36 @@ use e2e::eventually;
 use serde_json::{Value, json};
 
 use crate::modules;
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![broken_at_each_step, broken_from_the_beginning,];
 
-const WORDS: &str = "container trial is privileged";
+const DENIAL: &str = "container trial is privileged";
 
-/// A guest that never comes back, whatever it is asked.
+/// A guest that never returns.
 const ENDLESS: &str = r#"(module
   (@custom "io.kubewarden.metadata"
     "{\"protocolVersion\":\"v1\",\"rules\":[],\"mutating\":false,\"executionMode\":\"kubewarden-wapc\"}")
   (memory (export "memory") 1)
   (func (export "__guest_call") (param i32 i32) (result i32) (loop $again (br $again)) (i32.const 1)))"#;
 
-/// The specs that fail, with the reason and words of the message.
-fn broken(scene: &Scene) -> Vec<(Value, &'static str, &'static str)> {
-    let good = scene.policy("pod-privileged")["spec"].clone();
+/// Broken specs with the reason and a part of the message.
+fn broken(test_namespace: &TestNamespace) -> Vec<(Value, &'static str, &'static str)> {
+    let good = test_namespace.policy("pod-privileged")["spec"].clone();
     let with = |field: &str, value: Value| {
         let mut spec = good.clone();
         spec[field] = value;
         spec
     };
     let write = |name: &str, bytes: &[u8]| {
-        let path = scene.stage.folder().join(format!("{}-{name}", scene.name));
+        let path = test_namespace
+            .installation
+            .folder()
+            .join(format!("{}-{name}", test_namespace.name));
         fs::write(&path, bytes).unwrap();
         json!(format!("file://{}", path.display()))
     };
-    let module = scene.stage.module("pod-privileged");
+    let module = test_namespace.installation.module("pod-privileged");
     let whole = fs::read(module.strip_prefix("file://").unwrap()).unwrap();
     let corrupt = write("corrupt.wasm", &whole[..whole.len() / 2]);
     let endless = write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
@@ -55,17 +58,17 @@ fn broken(scene: &Scene) -> Vec<(Value, &'static str, &'static str)> {
     ]
 }
 
-fn broken_at_each_step(scene: &Scene) {
-    let stage = scene.stage;
-    let mut policy = scene.policy("pod-privileged");
-    scene.apply(&policy);
-    stage.until_phase(&scene.path(), "Active", 1);
+fn broken_at_each_step(test_namespace: &TestNamespace) {
+    let installation = test_namespace.installation;
+    let mut policy = test_namespace.policy("pod-privileged");
+    test_namespace.apply(&policy);
+    installation.until_phase(&test_namespace.path(), "Active", 1);
     let good = policy["spec"].clone();
-    let broken = broken(scene);
+    let broken = broken(test_namespace);
     for (spec, reason, words) in &broken {
         policy["spec"] = spec.clone();
-        scene.apply(&policy);
-        let status = stage.until_phase(&scene.path(), "Failed", 1);
+        test_namespace.apply(&policy);
+        let status = installation.until_phase(&test_namespace.path(), "Failed", 1);
         let message = status["message"].as_str().unwrap();
         assert!(
             message.contains(reason)
@@ -79,36 +82,38 @@ fn broken_at_each_step(scene: &Scene) {
             .find(|one| one["type"] == "Initialized" && one["status"] == "False");
         assert_eq!(failed.unwrap()["reason"], *reason, "{status}");
         assert_eq!(status["policyStatus"], "active", "{status}");
-        scene.enforces(WORDS);
+        test_namespace.enforces(DENIAL);
     }
     policy["spec"] = good;
-    scene.apply(&policy);
+    test_namespace.apply(&policy);
     let last = broken.len() as u64 + 2;
-    let status = stage.until_phase(&scene.path(), "Active", last);
-    scene.enforces(WORDS);
+    let status = installation.until_phase(&test_namespace.path(), "Active", last);
+    test_namespace.enforces(DENIAL);
     let history = status["history"].as_array().unwrap().iter();
     let results: Vec<_> = history.map(|one| one["result"].as_str().unwrap()).collect();
     let failed = vec!["Failed"; broken.len()];
     assert_eq!(results, [failed, vec!["Active"]].concat(), "{status}");
 }
 
-fn broken_from_the_beginning(scene: &Scene) {
-    let mut policy = scene.policy("pod-privileged");
+fn broken_from_the_beginning(test_namespace: &TestNamespace) {
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["spec"]["settings"] = json!({"skip": 1});
-    scene.apply(&policy);
-    let status = scene.stage.until_phase(&scene.path(), "Failed", None);
+    test_namespace.apply(&policy);
+    let status = test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Failed", None);
     assert_eq!(
         (&status["policyStatus"], &status["mode"]),
         (&json!("pending"), &json!("unknown")),
         "{status}"
     );
-    // Nothing is enforced, and nothing refused either.
-    assert_eq!(scene.try_pod(true), Ok(()));
-    eventually("an Event tells", || {
-        let events = scene
-            .stage
+    // Without a serving generation, Pods are neither checked nor refused.
+    assert_eq!(test_namespace.try_pod(true), Ok(()));
+    eventually("there is an Event", || {
+        let events = test_namespace
+            .installation
             .get("/apis/events.k8s.io/v1/namespaces/default/events")?;
-        let of_ours = |event: &&Value| event["regarding"]["name"] == json!(scene.name);
+        let of_ours = |event: &&Value| event["regarding"]["name"] == json!(test_namespace.name);
         let mut events = events["items"].as_array()?.iter().filter(of_ours);
         events
             .find(|event| {
@@ -117,7 +122,9 @@ fn broken_from_the_beginning(scene: &Scene) {
             .map(drop)
     });
     policy["spec"]["settings"] = json!({});
-    scene.apply(&policy);
-    scene.stage.until_phase(&scene.path(), "Active", 2);
-    scene.enforces(WORDS);
+    test_namespace.apply(&policy);
+    test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Active", 2);
+    test_namespace.enforces(DENIAL);
 }

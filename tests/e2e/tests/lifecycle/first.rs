@@ -1,22 +1,24 @@
-//! The first thing that everybody does.
+//! Creates, enforces and deletes a first policy.
 
-use e2e::stage::NAMESPACE;
+use e2e::installation::NAMESPACE;
 
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
-scenarios![a_policy_is_applied_and_counts];
+scenarios![a_policy_is_applied_and_enforced];
 
-fn a_policy_is_applied_and_counts(scene: &Scene) {
-    let (k, name) = (&scene.k, &scene.name);
-    scene.apply(&scene.policy("pod-privileged"));
-    scene.stage.until_phase(&scene.path(), "Active", 1);
+fn a_policy_is_applied_and_enforced(test_namespace: &TestNamespace) {
+    let (k, name) = (&test_namespace.k, &test_namespace.name);
+    test_namespace.apply(&test_namespace.policy("pod-privileged"));
+    test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Active", 1);
     let refusal = k.fails("run trial --image=busybox:1 --privileged --dry-run=server");
     assert!(
         refusal.contains("container trial is privileged"),
         "{refusal}"
     );
     k.ok("run trial --image=busybox:1 --dry-run=server");
-    scene.enforces("container trial is privileged");
+    test_namespace.enforces("container trial is privileged");
     let shown = k.ok(&format!("get cap {name}"));
     assert!(
         shown.contains("active") && shown.contains("Active"),

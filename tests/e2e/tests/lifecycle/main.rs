@@ -1,7 +1,7 @@
-//! The life of admission policies, on the embedded API server and on the real one: reference sections 19 and 24.
+//! The lifecycle of admission policies, on the embedded API server and on the real one.
 //!
-//! Every scenario is a function of a [`scene::Scene`], and is played on one stage of each kind that all of them share;
-//! each has a namespace of its own, and its policies look at nothing else.
+//! Every scenario is a function of a [`test_namespace::TestNamespace`]. The scenarios share one installation per kind
+//! of API server. Each scenario has its own namespace, and its policies apply to no other.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,19 +10,19 @@
 
 mod caches;
 mod changes;
+mod crashing_modules;
 mod deletions;
 mod ends;
 mod examples;
 mod failures;
 mod first;
 mod kinds;
+mod load;
 mod manifests;
 mod many;
 mod modules;
 mod owner;
-mod poison;
 mod registry;
 mod rights;
-mod scene;
 mod servers;
-mod trials;
+mod test_namespace;

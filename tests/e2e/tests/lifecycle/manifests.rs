@@ -1,20 +1,20 @@
-//! Manifests as they are around, of both versions, with our webhooks looking at them (1.5, item 1).
+//! Existing manifests of both API versions are accepted by our webhooks.
 
 use std::fs;
 use std::path::Path;
 
-use e2e::stage::NAMESPACE;
+use e2e::installation::NAMESPACE;
 use serde_json::json;
 
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
-scenarios![manifests_that_are_around];
+scenarios![existing_manifests];
 
 const COLUMNS: &str = "NAME POLICY SERVER MUTATING BACKGROUNDAUDIT MODE OBSERVED MODE STATUS PHASE AGE SEVERITY CATEGORY MESSAGE";
 
-fn manifests_that_are_around(scene: &Scene) {
-    let (k, name) = (&scene.k, &scene.name);
-    // One of them names a Secret and a ConfigMap, which are looked for.
+fn existing_manifests(test_namespace: &TestNamespace) {
+    let (k, name) = (&test_namespace.k, &test_namespace.name);
+    // One manifest refers to a Secret and a ConfigMap, which must exist.
     let servers = k.in_namespace(NAMESPACE);
     servers.ok("create secret docker-registry ghcr --docker-username=u --docker-password=p --docker-server=r");
     servers.ok("create configmap trust --from-literal=sigstore-trust-config={}");
@@ -25,16 +25,16 @@ fn manifests_that_are_around(scene: &Scene) {
         let sample = sample.unwrap().path();
         let text = fs::read_to_string(&sample).unwrap();
         if text.contains("kind: PolicyRevision") {
-            // Nobody writes them but the controller.
+            // Only the controller creates PolicyRevisions.
             continue;
         }
         let text = text.replace("namespace: shop", &format!("namespace: {name}"));
         for how in ["apply", "apply --server-side --force-conflicts"] {
             let line = format!("{how} --dry-run=server --validate=strict -f -");
-            let said = k.feed(&line, &text);
+            let output = k.ok_with_input(&line, &text);
             assert!(
-                said.contains("(server dry run)"),
-                "{}: {said}",
+                output.contains("(server dry run)"),
+                "{}: {output}",
                 sample.display()
             );
         }
@@ -42,12 +42,14 @@ fn manifests_that_are_around(scene: &Scene) {
     }
     assert_eq!(n_accepted, 10);
 
-    let mut policy = scene.policy("pod-privileged");
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["metadata"]["annotations"] = json!({
         "io.kubewarden.policy.severity": "high", "io.kubewarden.policy.category": "PSP",
     });
-    scene.apply(&policy);
-    scene.stage.until_phase(&scene.path(), "Active", 1);
+    test_namespace.apply(&policy);
+    test_namespace
+        .installation
+        .until_phase(&test_namespace.path(), "Active", 1);
     let wide = k.ok(&format!("get cap {name} -o wide"));
     let lines: Vec<Vec<&str>> = wide
         .lines()

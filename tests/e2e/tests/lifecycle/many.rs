@@ -1,4 +1,4 @@
-//! Many policies at once, and two that an older release would have taken for one (items 12, 16 and 21).
+//! Many policies at the same time, and two policies that had the same name in older releases.
 
 use std::thread;
 
@@ -6,16 +6,16 @@ use e2e::eventually;
 use serde_json::{Value, json};
 
 use crate::modules;
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![fifty_at_once, equal_names];
 
-/// Fifty created, ten changed, all deleted, each time together: the replica stays the process that it was.
-fn fifty_at_once(scene: &Scene) {
-    let (stage, name) = (scene.stage, &scene.name);
-    scene.server(name, 1);
+/// Creates fifty policies, changes ten and deletes all, each time concurrently. The replica is not restarted.
+fn fifty_at_once(test_namespace: &TestNamespace) {
+    let (installation, name) = (test_namespace.installation, &test_namespace.name);
+    test_namespace.server(name, 1);
     let replicas = || -> Vec<(Value, Value)> {
-        let pods = stage.pods(name).into_values();
+        let pods = installation.pods(name).into_values();
         pods.map(|pod| {
             let restarts = &pod["status"]["containerStatuses"][0]["restartCount"];
             (pod["metadata"]["uid"].clone(), restarts.clone())
@@ -26,39 +26,40 @@ fn fifty_at_once(scene: &Scene) {
     for (n_policies, message, generation) in [(50, "first", 1), (10, "second", 2)] {
         let names: Vec<String> = (0..n_policies).map(|n| format!("{name}-{n}")).collect();
         let policies = names.iter().map(|one| {
-            let mut policy = scene.policy("pod-privileged");
-            policy["metadata"] = json!({"name": one, "labels": {"scene": name}});
+            let mut policy = test_namespace.policy("pod-privileged");
+            policy["metadata"] = json!({"name": one, "labels": {"test_namespace": name}});
             policy["spec"]["policyServer"] = json!(name);
             policy["spec"]["message"] = json!(message);
             policy
         });
         let policies: Vec<Value> = policies.collect();
-        scene.apply(&json!({"apiVersion": "v1", "kind": "List", "items": policies}));
+        test_namespace.apply(&json!({"apiVersion": "v1", "kind": "List", "items": policies}));
         for one in &names {
             let path = format!("clusteradmissionpolicies/{one}");
-            stage.until_phase(&path, "Active", generation);
+            installation.until_phase(&path, "Active", generation);
         }
     }
-    // Any of them may be the one that answers.
-    scene.enforces("");
-    scene
-        .k
-        .ok(&format!("delete cap -l scene={name} --timeout=120s"));
-    assert_eq!(scene.try_pod(true), Ok(()));
+    // Any of the policies may deny the Pod.
+    test_namespace.enforces("");
+    test_namespace.k.ok(&format!(
+        "delete cap -l test_namespace={name} --timeout=120s"
+    ));
+    assert_eq!(test_namespace.try_pod(true), Ok(()));
     assert_eq!(replicas(), before);
 }
 
-/// Item 12: `a-b` in `c` and `b-c` in `a` have one classic name. Both work, and neither judges for the other.
-fn equal_names(scene: &Scene) {
-    let (stage, name) = (scene.stage, &scene.name);
-    let other = Scene {
+/// `a-b` in namespace `c` and `b-c` in namespace `a` had the same unique name in older releases. Both work, and each
+/// applies only to its own namespace.
+fn equal_names(test_namespace: &TestNamespace) {
+    let (installation, name) = (test_namespace.installation, &test_namespace.name);
+    let other = TestNamespace {
         name: format!("{name}-b"),
-        k: scene.k.in_namespace(&format!("{name}-b")),
-        stage,
+        k: test_namespace.k.in_namespace(&format!("{name}-b")),
+        installation,
     };
     other.k.ok(&format!("create namespace {}", other.name));
     eventually("the namespace has its ServiceAccount", || {
-        stage.get(&format!(
+        installation.get(&format!(
             "/api/v1/namespaces/{}/serviceaccounts/default",
             other.name
         ))
@@ -70,13 +71,13 @@ fn equal_names(scene: &Scene) {
             "spec": {
                 "module": modules::uri("pod-privileged"), "mutating": false,
                 "message": format!("by the policy of {namespace}"),
-                "rules": scene.policy("pod-privileged")["spec"]["rules"],
+                "rules": test_namespace.policy("pod-privileged")["spec"]["rules"],
             },
         })
     };
-    // Not one after the other.
+    // Concurrently, not in sequence.
     thread::scope(|both| {
-        both.spawn(|| scene.apply(&policy(name, "b-c")));
+        both.spawn(|| test_namespace.apply(&policy(name, "b-c")));
         other.apply(&policy(&other.name, "c"));
     });
     let paths = [
@@ -84,16 +85,16 @@ fn equal_names(scene: &Scene) {
         format!("namespaces/{}/admissionpolicies/c", other.name),
     ];
     for path in &paths {
-        stage.until_phase(path, "Active", 1);
+        installation.until_phase(path, "Active", 1);
     }
-    scene.enforces(&format!("by the policy of {name}"));
+    test_namespace.enforces(&format!("by the policy of {name}"));
     other.enforces(&format!("by the policy of {name}-b"));
-    scene.k.ok("delete ap b-c --timeout=60s");
-    assert_eq!(scene.try_pod(true), Ok(()));
+    test_namespace.k.ok("delete ap b-c --timeout=60s");
+    assert_eq!(test_namespace.try_pod(true), Ok(()));
     other.enforces(&format!("by the policy of {name}-b"));
     let mut changed = policy(&other.name, "c");
     changed["spec"]["message"] = json!("as of the second generation");
     other.apply(&changed);
-    stage.until_phase(&paths[1], "Active", 2);
+    installation.until_phase(&paths[1], "Active", 2);
     other.enforces("as of the second generation");
 }

@@ -1,4 +1,4 @@
-//! A place in the network where modules are, for policies that may not read files: one of each test process.
+//! An HTTP server for modules, shared by the test process. Policies that cannot read files pull from it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,10 +9,10 @@ use std::thread;
 
 use peers::Tool;
 
-/// The module that never comes.
+/// A module whose download never completes.
 pub(crate) const HANGS: &str = "hangs.wasm";
 
-/// Its address. A policy server has to be told that it is insecure.
+/// The address of the server. A policy server must list it in `insecureSources`.
 pub(crate) fn host() -> &'static str {
     static HOST: OnceLock<String> = OnceLock::new();
     HOST.get_or_init(|| {
@@ -22,20 +22,20 @@ pub(crate) fn host() -> &'static str {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let modules = modules.clone();
-                thread::spawn(move || answer(stream, &modules));
+                thread::spawn(move || respond(stream, &modules));
             }
         });
         host
     })
 }
 
-/// The URI of one of our own policies.
+/// The URI of one of our policies on this server.
 pub(crate) fn uri(name: &str) -> String {
     format!("http://{}/{name}.wasm", host())
 }
 
 fn modules() -> HashMap<String, Vec<u8>> {
-    let folder = Tool::Policies.or_leave_out();
+    let folder = Tool::Policies.or_skip();
     let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
     let entries = entries.into_iter().flatten().filter_map(Result::ok);
     entries
@@ -46,8 +46,8 @@ fn modules() -> HashMap<String, Vec<u8>> {
         .collect()
 }
 
-/// One request to a connection. Whoever speaks TLS first hears that nobody understands it.
-fn answer(mut stream: TcpStream, modules: &HashMap<String, Vec<u8>>) {
+/// Handles one request per connection. A client that starts with TLS gets no response and falls back to HTTP.
+fn respond(mut stream: TcpStream, modules: &HashMap<String, Vec<u8>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut lines = reader.by_ref().lines().map_while(Result::ok);
     let Some(line) = lines.next() else { return };
@@ -57,10 +57,10 @@ fn answer(mut stream: TcpStream, modules: &HashMap<String, Vec<u8>>) {
     else {
         return;
     };
-    // The rest of the head.
+    // Skip the remaining headers.
     while lines.next().is_some_and(|line| !line.is_empty()) {}
     if path.ends_with(HANGS) {
-        // Until the other side has had enough.
+        // Wait until the client closes the connection.
         lines.next();
         return;
     }

@@ -1,5 +1,4 @@
-//! Item 17: the owner of a policy of one namespace, with rights there and nowhere else, follows it, understands it and
-//! returns to an earlier generation.
+//! A user with permissions in one namespace only can follow, understand and roll back the policy in it.
 
 use std::path::Path;
 
@@ -7,28 +6,32 @@ use e2e::{eventually, polity};
 use serde_json::json;
 
 use crate::modules;
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![owner_of_one_namespace];
 
-/// What a command of the owner says, and how it ends.
-fn polity(scene: &Scene, kubeconfig: &Path, line: &str) -> (Option<i32>, String) {
-    let line = line.replace("NAME", &scene.name);
-    let mut command = polity::command(scene.stage.folder());
+/// Runs `polity` as the owner. Returns the exit code and the output.
+fn polity(test_namespace: &TestNamespace, kubeconfig: &Path, line: &str) -> (Option<i32>, String) {
+    let line = line.replace("NAME", &test_namespace.name);
+    let mut command = polity::command(test_namespace.installation.folder());
     command
         .args(line.split(' '))
         .arg("--kubeconfig")
         .arg(kubeconfig);
     let output = command.output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     (
         output.status.code(),
-        String::from_utf8_lossy(&said).into_owned(),
+        String::from_utf8_lossy(&printed).into_owned(),
     )
 }
 
-fn owner_of_one_namespace(scene: &Scene) {
-    let (stage, k, name) = (scene.stage, &scene.k, &scene.name);
+fn owner_of_one_namespace(test_namespace: &TestNamespace) {
+    let (installation, k, name) = (
+        test_namespace.installation,
+        &test_namespace.k,
+        &test_namespace.name,
+    );
     k.ok("create serviceaccount owner");
     k.ok("create role owner --verb=get,list,watch,create,update,patch,delete --resource=admissionpolicies.policies.kubewarden.io");
     k.ok("create role reader --verb=get,list,watch --resource=events,events.events.k8s.io");
@@ -37,49 +40,49 @@ fn owner_of_one_namespace(scene: &Scene) {
             "create rolebinding {role} --role={role} --serviceaccount={name}:owner"
         ));
     }
-    let kubeconfig = stage.kubeconfig_of(name, "owner");
+    let kubeconfig = installation.kubeconfig_of(name, "owner");
     let owner = k.with(&format!("--kubeconfig {}", kubeconfig.display()));
-    let ours = |line: &str| polity(scene, &kubeconfig, line);
+    let ours = |line: &str| polity(test_namespace, &kubeconfig, line);
 
     let mut policy = json!({
         "apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
         "metadata": {"name": name},
         "spec": {
             "module": modules::uri("pod-privileged"), "mutating": false,
-            "rules": scene.policy("pod-privileged")["spec"]["rules"],
+            "rules": test_namespace.policy("pod-privileged")["spec"]["rules"],
         },
     });
     owner.apply(&policy.to_string());
-    let (code, said) = ours("policy wait NAME --for active");
-    assert_eq!(code, Some(0), "{said}");
-    let (code, said) = ours("policy status NAME");
+    let (code, printed) = ours("policy wait NAME --for active");
+    assert_eq!(code, Some(0), "{printed}");
+    let (code, printed) = ours("policy status NAME");
     assert!(
-        code == Some(0) && said.contains("Active") && said.contains("replica"),
-        "{said}"
+        code == Some(0) && printed.contains("Active") && printed.contains("replica"),
+        "{printed}"
     );
 
     policy["spec"]["settings"] = json!({"skip": 1});
     owner.apply(&policy.to_string());
-    let (code, said) = ours("policy wait NAME --for active");
-    assert_eq!(code, Some(1), "it has failed, and never will be: {said}");
-    let (code, said) = ours("policy status NAME");
-    assert_eq!(code, Some(1), "{said}");
+    let (code, printed) = ours("policy wait NAME --for active");
+    assert_eq!(code, Some(1), "it has failed, and never will be: {printed}");
+    let (code, printed) = ours("policy status NAME");
+    assert_eq!(code, Some(1), "{printed}");
     for words in ["Failed", "SettingsInvalid", "unknown field `skip`"] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(printed.contains(words), "{words}: {printed}");
     }
-    let (code, said) = ours("policy history NAME");
+    let (code, printed) = ours("policy history NAME");
     assert!(
-        code == Some(0) && said.contains("Failed") && said.contains("Active"),
-        "{said}"
+        code == Some(0) && printed.contains("Failed") && printed.contains("Active"),
+        "{printed}"
     );
-    scene.enforces("container trial is privileged");
-    let (code, said) = ours("policy rollback NAME --wait");
-    assert_eq!(code, Some(0), "{said}");
+    test_namespace.enforces("container trial is privileged");
+    let (code, printed) = ours("policy rollback NAME --wait");
+    assert_eq!(code, Some(0), "{printed}");
     let path = format!("namespaces/{name}/admissionpolicies/{name}");
-    stage.until_phase(&path, "Active", 3);
-    scene.enforces("container trial is privileged");
+    installation.until_phase(&path, "Active", 3);
+    test_namespace.enforces("container trial is privileged");
 
-    // One Event for each transition.
+    // Exactly one Event per transition.
     for reason in [
         "PolicyPending",
         "PolicyUpdating",

@@ -1,5 +1,4 @@
-//! Modules from a real registry: a tag that is not there breaks the update and nothing else, and passes by itself
-//! (19.3 rows 8 and 20, 19.4, items 4 and 5).
+//! Modules from a real registry: a missing tag only breaks the update, and the policy recovers when the tag is pushed.
 
 use std::fs;
 
@@ -8,17 +7,17 @@ use peers::Tool;
 use peers::registry::{Registry, Setup};
 use serde_json::json;
 
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
-scenarios![embedded: updated_to_a_tag_that_is_not_there];
+scenarios![embedded: updated_to_a_missing_tag];
 
-/// Publishes one of our own policies.
-fn push(scene: &Scene, registry: &Registry, uri: &str) {
-    let sources = scene.stage.folder().join("sources.json");
+/// Pushes one of our policies.
+fn push(test_namespace: &TestNamespace, registry: &Registry, uri: &str) {
+    let sources = test_namespace.installation.folder().join("sources.json");
     let content = json!({"insecure_sources": [registry.host()]});
     fs::write(&sources, content.to_string()).unwrap();
-    let module = scene.stage.module("pod-privileged");
-    let mut command = polity::command(scene.stage.folder());
+    let module = test_namespace.installation.module("pod-privileged");
+    let mut command = polity::command(test_namespace.installation.folder());
     command
         .args([
             "policy",
@@ -32,31 +31,31 @@ fn push(scene: &Scene, registry: &Registry, uri: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-fn updated_to_a_tag_that_is_not_there(scene: &Scene) {
-    if Tool::Registry.or_leave_out().is_none() {
+fn updated_to_a_missing_tag(test_namespace: &TestNamespace) {
+    if Tool::Registry.or_skip().is_none() {
         return;
     }
     let registry = Registry::start(Setup::default()).unwrap();
     let uri = |tag: &str| format!("registry://{}/policies/privileged:{tag}", registry.host());
-    let (stage, path) = (scene.stage, scene.path());
-    scene.server_with(
-        &scene.name,
+    let (installation, path) = (test_namespace.installation, test_namespace.path());
+    test_namespace.server_with(
+        &test_namespace.name,
         json!({"replicas": 1, "insecureSources": [registry.host()]}),
     );
     let policy = |tag: &str| {
-        let mut policy = scene.policy("pod-privileged");
-        policy["spec"]["policyServer"] = json!(scene.name);
+        let mut policy = test_namespace.policy("pod-privileged");
+        policy["spec"]["policyServer"] = json!(test_namespace.name);
         policy["spec"]["module"] = json!(uri(tag));
         policy["spec"]["message"] = json!(format!("by {tag}."));
         policy
     };
-    push(scene, &registry, &uri("v1"));
-    scene.apply(&policy("v1"));
-    stage.until_phase(&path, "Active", 1);
-    scene.soon_enforces("by v1.");
+    push(test_namespace, &registry, &uri("v1"));
+    test_namespace.apply(&policy("v1"));
+    installation.until_phase(&path, "Active", 1);
+    test_namespace.soon_enforces("by v1.");
 
-    scene.apply(&policy("v2"));
-    let status = stage.until_phase(&path, "Failed", 1);
+    test_namespace.apply(&policy("v2"));
+    let status = installation.until_phase(&path, "Failed", 1);
     let message = status["message"].as_str().unwrap();
     for words in [
         "PullError",
@@ -66,13 +65,13 @@ fn updated_to_a_tag_that_is_not_there(scene: &Scene) {
     ] {
         assert!(message.contains(words), "{words:?} not in {message}");
     }
-    scene.enforces("by v1.");
+    test_namespace.enforces("by v1.");
 
-    push(scene, &registry, &uri("v2"));
-    stage.until_phase(&path, "Active", 2);
-    scene.enforces("by v2.");
+    push(test_namespace, &registry, &uri("v2"));
+    installation.until_phase(&path, "Active", 2);
+    test_namespace.enforces("by v2.");
     let digest = |generation: u64| {
-        let revisions = scene.revisions();
+        let revisions = test_namespace.revisions();
         let revision = revisions
             .iter()
             .find(|one| one["spec"]["policyGeneration"] == generation);

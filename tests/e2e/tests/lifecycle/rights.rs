@@ -1,24 +1,24 @@
-//! What a replica may not do to the objects of another server, nor to the entries of other replicas, with the credentials
-//! it runs with. Server A has the account that the controller makes for it; server B names an account.
+//! With its own credentials, a replica cannot change objects of another policy server or status entries of other
+//! replicas. Server A uses the ServiceAccount that the controller creates for it; server B uses an existing one.
 
 use e2e::Kubectl;
-use e2e::stage::NAMESPACE;
+use e2e::installation::NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, scenarios};
+use crate::test_namespace::{TestNamespace, scenarios};
 
 scenarios![rights_of_a_replica];
 
-/// A server, and a policy that it serves.
-fn server(scene: &Scene, name: &str, fields: Value) {
-    scene.server_with(name, fields);
-    let mut policy = scene.policy("pod-privileged");
+/// Creates a policy server and a policy on it.
+fn server(test_namespace: &TestNamespace, name: &str, fields: Value) {
+    test_namespace.server_with(name, fields);
+    let mut policy = test_namespace.policy("pod-privileged");
     policy["metadata"]["name"] = json!(name);
     policy["spec"]["policyServer"] = json!(name);
-    scene.apply(&policy);
+    test_namespace.apply(&policy);
 }
 
-/// A command fails, and says why.
+/// Runs a command that must be forbidden.
 #[track_caller]
 fn is_refused(kubectl: &Kubectl, line: &str, words: &[&str]) {
     let refusal = kubectl.fails(line);
@@ -46,24 +46,31 @@ fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
 
-fn rights_of_a_replica(scene: &Scene) {
-    let stage = scene.stage;
-    let (a, b) = (format!("{}-a", scene.name), format!("{}-b", scene.name));
-    server(scene, &a, json!({"replicas": 2}));
-    let ours = scene.k.in_namespace(NAMESPACE);
+fn rights_of_a_replica(test_namespace: &TestNamespace) {
+    let installation = test_namespace.installation;
+    let (a, b) = (
+        format!("{}-a", test_namespace.name),
+        format!("{}-b", test_namespace.name),
+    );
+    server(test_namespace, &a, json!({"replicas": 2}));
+    let ours = test_namespace.k.in_namespace(NAMESPACE);
     ours.ok(&format!("create serviceaccount {b}"));
-    server(scene, &b, json!({"replicas": 1, "serviceAccountName": b}));
+    server(
+        test_namespace,
+        &b,
+        json!({"replicas": 1, "serviceAccountName": b}),
+    );
     for name in [&a, &b] {
-        stage.until_phase(&format!("clusteradmissionpolicies/{name}"), "Active", 1);
+        installation.until_phase(&format!("clusteradmissionpolicies/{name}"), "Active", 1);
     }
-    let pod = &stage.pods(&a)[&format!("policy-server-{a}-0")];
-    let kubeconfig = stage.folder_of(pod).join("access/kubeconfig");
-    let replica = scene.k.in_namespace(NAMESPACE);
+    let pod = &installation.pods(&a)[&format!("policy-server-{a}-0")];
+    let kubeconfig = installation.folder_of(pod).join("access/kubeconfig");
+    let replica = test_namespace.k.in_namespace(NAMESPACE);
     let replica = replica.with(&format!("--kubeconfig {}", kubeconfig.display()));
-    let revision_of = |name: &str| scene.revisions_of(name).pop().unwrap();
+    let revision_of = |name: &str| test_namespace.revisions_of(name).pop().unwrap();
     let (of_a, of_b) = (revision_of(&a), revision_of(&b));
 
-    // What it has to do, it may do.
+    // The replica may do what it needs to.
     let ready = |ordinal: u64| move |one: &Value| one["replica"] == ordinal;
     replica.ok(&report(&of_a, ready(0)));
     let take = "--type=merge -p '{\"spec\":{\"leaseDurationSeconds\":15}}'";
@@ -88,7 +95,7 @@ fn rights_of_a_replica(scene: &Scene) {
         "cannot get resource \"leases\"",
     );
     for name in [&a, &b] {
-        // Its own is a mounted file, and no more.
+        // The replica has the signer of its own cache only as a mounted file.
         forbidden(
             &format!("get secret cache-signer-{name}"),
             "cannot get resource \"secrets\"",
@@ -103,7 +110,7 @@ fn rights_of_a_replica(scene: &Scene) {
             "cannot delete resource \"policyrevisions\"",
         );
     }
-    // Nothing came of it.
+    // No object has changed.
     let same = |before: &Value, after: &Value| {
         assert_eq!(before["spec"], after["spec"]);
         assert_eq!(

@@ -1,18 +1,18 @@
-//! A policy that reads a cluster: live, recorded, and played back where there is none.
+//! A policy that reads a cluster: live, recorded, and replayed without a cluster.
 
 use std::fs;
 
 use e2e::Polity;
 use serde_json::json;
 
-use crate::support::{Home, module, request};
+use crate::support::{TestHome, module, request};
 
 #[test]
-fn what_a_policy_reads_can_be_recorded_and_played_back() {
+fn cluster_reads_can_be_recorded_and_replayed() {
     let Some(hosts) = module("unique-ingress-hosts") else {
         return;
     };
-    let home = Home::new();
+    let home = TestHome::new();
     let data = home.path().join("data");
     let server = Polity::apiserver(&data);
     let kubeconfig = server.kubeconfig().to_str().unwrap().to_owned();
@@ -35,9 +35,9 @@ fn what_a_policy_reads_can_be_recorded_and_played_back() {
         "--record-host-capabilities-interactions",
         talk,
     ];
-    let said = home.policy(&[&run[..], &live].concat());
+    let output = home.policy(&[&run[..], &live].concat());
     let message = "host shop.example belongs to Ingress default/shop";
-    assert_eq!(said.json()["status"]["message"], message, "{said:?}");
+    assert_eq!(output.json()["status"]["message"], message, "{output:?}");
     assert!(
         fs::read_to_string(talk)
             .unwrap()
@@ -46,11 +46,11 @@ fn what_a_policy_reads_can_be_recorded_and_played_back() {
 
     server.interrupt();
     let replayed = ["--replay-host-capabilities-interactions", talk];
-    let said = home.policy(&[&run[..], &replayed].concat());
-    assert_eq!(said.json()["status"]["message"], message, "{said:?}");
-    let said = home.policy(&run);
-    assert_eq!(said.code, 2, "there is no cluster: {said:?}");
-    assert!(said.err.contains("hint: "), "{said:?}");
+    let output = home.policy(&[&run[..], &replayed].concat());
+    assert_eq!(output.json()["status"]["message"], message, "{output:?}");
+    let output = home.policy(&run);
+    assert_eq!(output.code, 2, "there is no cluster: {output:?}");
+    assert!(output.err.contains("hint: "), "{output:?}");
 }
 
 fn create(kubeconfig: &str, object: serde_json::Value) {

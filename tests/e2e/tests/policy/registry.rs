@@ -9,11 +9,11 @@ use peers::Tool;
 use peers::registry::{PASSWORD, Registry, Setup, USER};
 use serde_json::json;
 
-use crate::support::{DEFAULT_NAMESPACE, Home, Said, pod};
+use crate::support::{CommandOutput, DEFAULT_NAMESPACE, TestHome, pod};
 
 #[test]
 fn a_policy_is_published_fetched_run_and_removed() {
-    if Tool::Registry.or_leave_out().is_none() {
+    if Tool::Registry.or_skip().is_none() {
         return;
     }
     let registry = Registry::start(Setup {
@@ -21,7 +21,7 @@ fn a_policy_is_published_fetched_run_and_removed() {
         password: true,
     })
     .unwrap();
-    let home = Home::new();
+    let home = TestHome::new();
     let authority = home.write("ca.pem", registry.authority().unwrap());
     let sources = home.write(
         "sources.yml",
@@ -48,55 +48,63 @@ fn a_policy_is_published_fetched_run_and_removed() {
         "registry://{}/policies/default-namespace:v1",
         registry.host()
     );
-    let said = home.policy(&["push", DEFAULT_NAMESPACE, &uri, "--sources-path", &sources]);
-    assert_eq!(said.code, 2, "without a password: {said:?}");
-    assert!(said.err.contains("asks for other credentials"), "{said:?}");
+    let output = home.policy(&["push", DEFAULT_NAMESPACE, &uri, "--sources-path", &sources]);
+    assert_eq!(output.code, 2, "without a password: {output:?}");
+    assert!(
+        output.err.contains("asks for other credentials"),
+        "{output:?}"
+    );
 
-    let said = ask(&["push", DEFAULT_NAMESPACE, &uri, "-o", "json"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    let pinned = said.json()["immutable_ref"].as_str().unwrap().to_owned();
+    let output = ask(&["push", DEFAULT_NAMESPACE, &uri, "-o", "json"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let pinned = output.json()["immutable_ref"].as_str().unwrap().to_owned();
     let digest = pinned.split_once('@').unwrap().1;
 
-    let said = ask(&["digest", &uri]);
-    assert_eq!(said.out, format!("{uri}@{digest}\n"), "{said:?}");
+    let output = ask(&["digest", &uri]);
+    assert_eq!(output.out, format!("{uri}@{digest}\n"), "{output:?}");
 
     let copy = home.path().join("copy.wasm");
-    let said = ask(&["pull", &uri, "-o", copy.to_str().unwrap()]);
-    assert_eq!(said.code, 0, "{said:?}");
-    let sha256 = said.out.trim().strip_prefix("sha256:").unwrap().to_owned();
+    let output = ask(&["pull", &uri, "-o", copy.to_str().unwrap()]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let sha256 = output
+        .out
+        .trim()
+        .strip_prefix("sha256:")
+        .unwrap()
+        .to_owned();
     assert_eq!(
         fs::read(copy).unwrap(),
         fs::read(DEFAULT_NAMESPACE).unwrap()
     );
 
-    let said = home.policy(&["policies", "-o", "json"]);
-    let listed = said.json();
-    assert_eq!(listed[0]["uri"], uri.as_str(), "{said:?}");
+    let output = home.policy(&["policies", "-o", "json"]);
+    let listed = output.json();
+    assert_eq!(listed[0]["uri"], uri.as_str(), "{output:?}");
     assert_eq!(
         (&listed[0]["sha256"], &listed[0]["manifest"]),
         (&json!(sha256), &json!(digest))
     );
-    let said = home.policy(&["policies"]);
-    assert!(said.out.contains(&sha256[..12]), "{said:?}");
+    let output = home.policy(&["policies"]);
+    assert!(output.out.contains(&sha256[..12]), "{output:?}");
 
-    // From here on nobody is asked: the registry is gone, and the module is here, whatever it is called.
+    // The registry is gone now, but the module is in the local store under all of its names.
     drop(registry);
     let request = home.write("request.json", pod(json!({"image": "i"})).to_string());
     for name in [&uri[..], &sha256[..10], &sha256] {
-        let said = home.policy(&["run", name, "-r", &request]);
-        assert!(said.out.contains("\"allowed\""), "{name}: {said:?}");
+        let output = home.policy(&["run", name, "-r", &request]);
+        assert!(output.out.contains("\"allowed\""), "{name}: {output:?}");
         assert_eq!(home.policy(&["inspect", name]).code, 0);
     }
     assert_eq!(home.policy(&["rm", &sha256[..12]]).code, 0);
     assert_eq!(home.policy(&["policies", "-o", "json"]).json(), json!([]));
-    let said = home.policy(&["run", &uri, "-r", &request]);
-    assert_eq!(said.code, 2, "{said:?}");
-    assert!(said.err.contains("cannot reach"), "{said:?}");
+    let output = home.policy(&["run", &uri, "-r", &request]);
+    assert_eq!(output.code, 2, "{output:?}");
+    assert!(output.err.contains("cannot reach"), "{output:?}");
 }
 
 #[test]
 fn a_credential_helper_knows_the_password() {
-    if Tool::Registry.or_leave_out().is_none() {
+    if Tool::Registry.or_skip().is_none() {
         return;
     }
     let registry = Registry::start(Setup {
@@ -104,7 +112,7 @@ fn a_credential_helper_knows_the_password() {
         password: true,
     })
     .unwrap();
-    let home = Home::new();
+    let home = TestHome::new();
     let sources = home.write(
         "sources.yml",
         json!({"insecure_sources": [registry.host()]}).to_string(),
@@ -131,9 +139,9 @@ fn a_credential_helper_knows_the_password() {
     command.args(["policy", "push", DEFAULT_NAMESPACE, &uri]);
     command.args(["--sources-path", &sources]);
     command.args(["--docker-config-json-path", folder]);
-    let said = Said::of(command.output().unwrap());
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = CommandOutput::of(command.output().unwrap());
+    assert_eq!(output.code, 0, "{output:?}");
     let asked = fs::read_to_string(asked).unwrap();
     assert_eq!(asked, format!("{}get\n", registry.host()), "{asked}");
-    assert!(!said.err.contains(PASSWORD), "{said:?}");
+    assert!(!output.err.contains(PASSWORD), "{output:?}");
 }

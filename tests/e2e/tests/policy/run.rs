@@ -1,4 +1,4 @@
-//! `run`, `bench` and `inspect`: verdicts, codes, and what is said when something is wrong.
+//! `run`, `bench` and `inspect`: verdicts, exit codes and error messages.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -7,42 +7,42 @@ use base64::Engine as _;
 use e2e::polity;
 use serde_json::{Value, json};
 
-use crate::support::{DEFAULT_NAMESPACE, Home, Said, module, pod, request};
+use crate::support::{CommandOutput, DEFAULT_NAMESPACE, TestHome, module, pod, request};
 
 #[test]
 fn a_request_is_accepted_or_refused() {
     let Some(privileged) = module("pod-privileged") else {
         return;
     };
-    let home = Home::new();
+    let home = TestHome::new();
     let good = home.write("good.json", pod(json!({"image": "i"})).to_string());
     let bad = pod(json!({"image": "i", "securityContext": {"privileged": true}}));
     let bad = home.write("bad.json", json!({"request": bad}).to_string());
 
-    let said = home.policy(&["run", &privileged, "-r", &good]);
+    let output = home.policy(&["run", &privileged, "-r", &good]);
     assert_eq!(
-        (said.code, &said.json()["allowed"]),
+        (output.code, &output.json()["allowed"]),
         (0, &json!(true)),
-        "{said:?}"
+        "{output:?}"
     );
     assert_eq!(
-        said.out.lines().count(),
+        output.out.lines().count(),
         1,
         "one line, as scripts expect it"
     );
 
-    let said = home.policy(&["run", &privileged, "--request-path", &bad]);
-    assert_eq!(said.code, 1, "{said:?}");
-    let response = said.json();
+    let output = home.policy(&["run", &privileged, "--request-path", &bad]);
+    assert_eq!(output.code, 1, "{output:?}");
+    let response = output.json();
     assert_eq!(
         (&response["allowed"], &response["uid"]),
         (&json!(false), &json!("u-1"))
     );
 
-    let said = home.policy(&["run", &privileged, "-r", &bad, "-o", "table"]);
-    assert!(said.out.contains(": refused\n"), "{said:?}");
-    let said = home.policy(&["run", &privileged, "-r", &bad, "-o", "yaml"]);
-    assert!(said.out.contains("allowed: false\n"), "{said:?}");
+    let output = home.policy(&["run", &privileged, "-r", &bad, "-o", "table"]);
+    assert!(output.out.contains(": refused\n"), "{output:?}");
+    let output = home.policy(&["run", &privileged, "-r", &bad, "-o", "yaml"]);
+    assert!(output.out.contains("allowed: false\n"), "{output:?}");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn called_as_kwctl_it_is_kwctl() {
     let Some(privileged) = module("pod-privileged") else {
         return;
     };
-    let home = Home::new();
+    let home = TestHome::new();
     let bad = pod(json!({"image": "i", "securityContext": {"privileged": true}}));
     let bad = home.write("bad.json", bad.to_string());
     let kwctl = home.path().join("kwctl");
@@ -61,15 +61,15 @@ fn called_as_kwctl_it_is_kwctl() {
         .args(["run", &privileged, "-r", &bad])
         .output()
         .unwrap();
-    let said = Said::of(output);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains(r#""allowed":false"#), "{said:?}");
+    let output = CommandOutput::of(output);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.out.contains(r#""allowed":false"#), "{output:?}");
 }
 
 #[test]
 fn a_mutation_is_a_patch() {
-    let home = Home::new();
-    let said = {
+    let home = TestHome::new();
+    let output = {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "labels": {"team": "a"}}});
         let request = home.write("request.json", request("ConfigMap", object).to_string());
         let settings = home.write(
@@ -81,8 +81,8 @@ fn a_mutation_is_a_patch() {
         };
         home.policy(&["run", &metadata, "-r", &request, "-s", &settings])
     };
-    assert_eq!(said.code, 0, "{said:?}");
-    let response = said.json();
+    assert_eq!(output.code, 0, "{output:?}");
+    let response = output.json();
     assert_eq!(response["patchType"], "JSONPatch");
     let patch = base64::engine::general_purpose::STANDARD
         .decode(response["patch"].as_str().unwrap())
@@ -99,7 +99,7 @@ fn raw_requests_come_from_standard_input() {
     let Some(raw) = module("raw-access") else {
         return;
     };
-    let home = Home::new();
+    let home = TestHome::new();
     let settings = r#"{"rules": [{"name": "readers", "users": ["*"], "actions": ["read"], "resources": ["docs"]}]}"#;
     for (action, code) in [("read", 0), ("write", 1)] {
         let mut child = polity::command(home.path())
@@ -122,8 +122,8 @@ fn raw_requests_come_from_standard_input() {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(request.to_string().as_bytes()).unwrap();
         drop(stdin);
-        let said = Said::of(child.wait_with_output().unwrap());
-        assert_eq!(said.code, code, "{action}: {said:?}");
+        let output = CommandOutput::of(child.wait_with_output().unwrap());
+        assert_eq!(output.code, code, "{action}: {output:?}");
     }
 }
 
@@ -132,7 +132,7 @@ fn a_context_aware_policy_runs_on_a_recording() {
     let Some(hosts) = module("unique-ingress-hosts") else {
         return;
     };
-    let home = Home::new();
+    let home = TestHome::new();
     let recording = r#"
 - type: Exchange
   request: |
@@ -151,15 +151,15 @@ fn a_context_aware_policy_runs_on_a_recording() {
     let replay = ["--replay-host-capabilities-interactions", &recording];
     let run = ["run", &hosts, "-r", &request];
 
-    let said = home.policy(&[&run[..], &replay, &["--allow-context-aware"]].concat());
-    assert_eq!(said.code, 1, "{said:?}");
+    let output = home.policy(&[&run[..], &replay, &["--allow-context-aware"]].concat());
+    assert_eq!(output.code, 1, "{output:?}");
     assert_eq!(
-        said.json()["status"]["message"],
+        output.json()["status"]["message"],
         "host shop.example belongs to Ingress a/shop"
     );
-    let said = home.policy(&[&run[..], &replay].concat());
-    assert_eq!(said.code, 1, "{said:?}");
-    let message = said.json()["status"]["message"]
+    let output = home.policy(&[&run[..], &replay].concat());
+    assert_eq!(output.code, 1, "{output:?}");
+    let message = output.json()["status"]["message"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -167,14 +167,14 @@ fn a_context_aware_policy_runs_on_a_recording() {
         message.contains("has not been granted access to Kubernetes networking.k8s.io/v1/Ingress"),
         "{message}"
     );
-    assert!(said.err.contains("--allow-context-aware"), "{said:?}");
+    assert!(output.err.contains("--allow-context-aware"), "{output:?}");
     let none = [
         "--allow-context-aware",
         "--allowed-host-capabilities",
         "net/*",
     ];
-    let said = home.policy(&[&run[..], &replay, &none].concat());
-    let message = said.json()["status"]["message"]
+    let output = home.policy(&[&run[..], &replay, &none].concat());
+    let message = output.json()["status"]["message"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -189,7 +189,7 @@ fn files_hold_policies_and_groups() {
     let (Some(probes), Some(privileged)) = (module("probes"), module("pod-privileged")) else {
         return;
     };
-    let home = Home::new();
+    let home = TestHome::new();
     let request = pod(json!({"image": "i"}));
     let request = home.write("request.json", request.to_string());
     let policies = home.write(
@@ -205,9 +205,9 @@ together:
 "
         ),
     );
-    let said = home.policy(&["run", &policies, "-r", &request]);
-    assert_eq!(said.code, 1, "{said:?}");
-    let lines: Vec<Value> = said
+    let output = home.policy(&["run", &policies, "-r", &request]);
+    assert_eq!(output.code, 1, "{output:?}");
+    let lines: Vec<Value> = output
         .out
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -230,13 +230,17 @@ spec: {{module: 'file://{privileged}', rules: [], mutating: false}}
 "
         ),
     );
-    let said = home.policy(&["run", &manifest, "-r", &request]);
-    assert_eq!((said.code, said.out.lines().count()), (0, 1), "{said:?}");
+    let output = home.policy(&["run", &manifest, "-r", &request]);
+    assert_eq!(
+        (output.code, output.out.lines().count()),
+        (0, 1),
+        "{output:?}"
+    );
 }
 
 #[test]
-fn what_is_wrong_is_said() {
-    let home = Home::new();
+fn errors_name_their_cause() {
+    let home = TestHome::new();
     let good = home.write("good.json", pod(json!({"image": "i"})).to_string());
     let odd = home.write("odd.json", "{\"uid\": 1}");
     let broken = home.write("broken.json", "{");
@@ -262,11 +266,7 @@ fn what_is_wrong_is_said() {
             2,
             "there is no file ./none.wasm",
         ),
-        (
-            &["run", "none", "-r", &good],
-            2,
-            "is not a registry reference",
-        ),
+        (&["run", "none", "-r", &good], 2, "there is no file none"),
         (&["run", &text, "-r", &good], 2, "is not a policy module"),
         (&["run", &bare, "-r", &good], 2, "missing protocol version"),
         (
@@ -323,21 +323,21 @@ fn what_is_wrong_is_said() {
             "only a module in a registry",
         ),
     ] {
-        let said = home.policy(arguments);
-        assert_eq!(said.code, code, "{arguments:?} {said:?}");
-        assert!(said.err.contains(expected), "{arguments:?} {said:?}");
-        assert_eq!(said.out, "", "{arguments:?}");
+        let output = home.policy(arguments);
+        assert_eq!(output.code, code, "{arguments:?} {output:?}");
+        assert!(output.err.contains(expected), "{arguments:?} {output:?}");
+        assert_eq!(output.out, "", "{arguments:?}");
     }
 }
 
 #[test]
-fn a_module_says_what_it_is_and_how_fast() {
-    let home = Home::new();
-    let said = home.policy(&["inspect", DEFAULT_NAMESPACE]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("kubewarden-wapc"), "{said:?}");
-    let said = home.policy(&["inspect", DEFAULT_NAMESPACE, "-o", "json"]);
-    assert_eq!(said.json()["protocolVersion"], "v1", "{said:?}");
+fn inspect_and_bench_describe_a_module() {
+    let home = TestHome::new();
+    let output = home.policy(&["inspect", DEFAULT_NAMESPACE]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.out.contains("kubewarden-wapc"), "{output:?}");
+    let output = home.policy(&["inspect", DEFAULT_NAMESPACE, "-o", "json"]);
+    assert_eq!(output.json()["protocolVersion"], "v1", "{output:?}");
 
     let request = home.write("request.json", pod(json!({"image": "i"})).to_string());
     let few = [
@@ -349,19 +349,19 @@ fn a_module_says_what_it_is_and_how_fast() {
         "0",
     ];
     let bench = ["bench", DEFAULT_NAMESPACE, "-r", &request, "-o", "json"];
-    let said = home.policy(&[&bench[..], &few].concat());
-    let measured = &said.json()[0];
-    assert_eq!(measured["evaluations"], 20, "{said:?}");
+    let output = home.policy(&[&bench[..], &few].concat());
+    let measured = &output.json()[0];
+    assert_eq!(measured["evaluations"], 20, "{output:?}");
     let figure = |name: &str| measured[name].as_f64().unwrap();
     assert!(
         figure("min") <= figure("mean") && figure("p99") <= figure("max"),
-        "{said:?}"
+        "{output:?}"
     );
 }
 
 #[test]
 fn a_module_gets_its_metadata() {
-    let home = Home::new();
+    let home = TestHome::new();
     let metadata = home.write(
         "metadata.yml",
         "mutating: true
@@ -374,18 +374,18 @@ annotations: {io.kubewarden.policy.title: mine}
     let out = home.path().join("annotated.wasm");
     let out = out.to_str().unwrap();
     let annotate = ["annotate", DEFAULT_NAMESPACE, "-u", &usage, "-o", out];
-    let said = home.policy(&[&annotate[..], &["-m", &metadata]].concat());
-    assert_eq!(said.code, 0, "{said:?}");
-    let said = home.policy(&["inspect", out, "-o", "json"]).json();
-    assert_eq!(said["protocolVersion"], "v1", "the module was asked");
-    assert_eq!(said["rules"][0]["resources"], json!(["pods"]));
+    let output = home.policy(&[&annotate[..], &["-m", &metadata]].concat());
+    assert_eq!(output.code, 0, "{output:?}");
+    let output = home.policy(&["inspect", out, "-o", "json"]).json();
+    assert_eq!(output["protocolVersion"], "v1", "the module was asked");
+    assert_eq!(output["rules"][0]["resources"], json!(["pods"]));
     assert_eq!(
-        said["annotations"]["io.kubewarden.policy.usage"],
+        output["annotations"]["io.kubewarden.policy.usage"],
         "# Use it\nlike this"
     );
     let request = home.write("request.json", pod(json!({"image": "i"})).to_string());
-    let said = home.policy(&["run", out, "-r", &request]);
-    assert!(said.out.contains("\"allowed\""), "{said:?}");
+    let output = home.policy(&["run", out, "-r", &request]);
+    assert!(output.out.contains("\"allowed\""), "{output:?}");
 
     for (content, expected) in [
         ("mutating: true", "missing field `rules`"),
@@ -396,8 +396,8 @@ annotations: {io.kubewarden.policy.title: mine}
         ),
     ] {
         let metadata = home.write("metadata.yml", content);
-        let said = home.policy(&[&annotate[..], &["-m", &metadata]].concat());
-        assert_eq!(said.code, 2, "{said:?}");
-        assert!(said.err.contains(expected), "{said:?}");
+        let output = home.policy(&[&annotate[..], &["-m", &metadata]].concat());
+        assert_eq!(output.code, 2, "{output:?}");
+        assert!(output.err.contains(expected), "{output:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A home of one's own with requests in it, our modules, and the program's answers.
+//! A home folder for each test, our modules, and the output of `polity policy`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use peers::Tool;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The committed module of the policy in AssemblyScript: always there.
+/// The module of the AssemblyScript policy, which is committed.
 pub(crate) const DEFAULT_NAMESPACE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../policies/default-namespace/default-namespace.wasm"
 );
 
-/// Somebody's home.
-pub(crate) struct Home(TempDir);
+/// A temporary home folder.
+pub(crate) struct TestHome(TempDir);
 
-/// What the program said.
+/// Exit code and output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Home {
+impl TestHome {
     pub(crate) fn new() -> Self {
         Self(polity::folder())
     }
@@ -35,23 +35,23 @@ impl Home {
         self.0.path()
     }
 
-    /// Writes a file, and says where it is.
+    /// Writes a file and returns its path.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path().join(name);
         fs::write(&path, content).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    /// `polity policy …`.
-    pub(crate) fn policy(&self, arguments: &[&str]) -> Said {
-        Said::of(polity::run(
+    /// Runs `polity policy …`.
+    pub(crate) fn policy(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(polity::run(
             self.path(),
             [&["policy"][..], arguments].concat(),
         ))
     }
 }
 
-impl Said {
+impl CommandOutput {
     pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap(),
@@ -60,15 +60,15 @@ impl Said {
         }
     }
 
-    /// Its standard output, which is JSON.
+    /// Parses standard output as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// One of our modules by name; `None` after saying that they are not there.
+/// The path of one of our modules. Returns `None` after printing that they are missing.
 pub(crate) fn module(name: &str) -> Option<String> {
-    let folder: PathBuf = Tool::Policies.or_leave_out()?;
+    let folder: PathBuf = Tool::Policies.or_skip()?;
     let path = folder.join(name).with_extension("wasm");
     Some(path.to_str().unwrap().to_owned())
 }

@@ -14,7 +14,7 @@ from kubernetes.client.rest import ApiException
 
 
 def eventually(what, look):
-    """Looks until there is something to see."""
+    """Polls until the function returns a value."""
     for _ in range(600):
         seen = look()
         if seen:
@@ -24,7 +24,7 @@ def eventually(what, look):
 
 
 def refused(status, act, *args, **kwargs):
-    """The body of the refusal that an act must meet."""
+    """Calls a function that must be refused, and returns the body of the refusal."""
     try:
         act(*args, **kwargs)
     except ApiException as error:
@@ -70,7 +70,7 @@ def core_objects(api, namespace):
     assert names == ["s"], names
     everywhere = core.list_config_map_for_all_namespaces(field_selector="metadata.name=a")
     assert namespace in [item.metadata.namespace for item in everywhere.items]
-    # A Status, as an object or as a dict, by the release of the package.
+    # A Status, as an object or a dict, depending on the release of the package.
     assert "Success" in str(core.delete_namespaced_config_map("a", namespace))
     refused(404, core.read_namespaced_config_map, "a", namespace)
     core.delete_collection_namespaced_secret(namespace)
@@ -121,7 +121,7 @@ def patches(api, namespace):
     assert sorted(c.name for c in patched.spec.template.spec.containers) == ["main", "side"]
 
 
-def applies_on_the_servers_side(api, namespace):
+def applies_server_side(api, namespace):
     core = client.CoreV1Api(api)
 
     def apply(manager, data, **options):
@@ -150,7 +150,7 @@ def pages(api, namespace):
         seen += [item.metadata.name for item in page.items]
         versions.add(page.metadata.resource_version)
         token = page.metadata._continue
-        # Written between two pages: not part of this list.
+        # Written between two pages, so it is not part of this list.
         if len(seen) == 5:
             core.create_namespaced_config_map(namespace, config_map("m99", labels={"mine": "yes"}))
         if not token:
@@ -192,7 +192,7 @@ def watches_and_resumes(api, namespace):
     assert first == [("MODIFIED", "1"), ("MODIFIED", "2"), ("MODIFIED", "3")], first
     rest, _ = follow(last.metadata.resource_version, 3)
     assert rest == [("MODIFIED", "4"), ("MODIFIED", "5"), ("DELETED", "5")], rest
-    # Without a version the stream starts with what is there.
+    # Without a version the stream starts with the existing objects.
     core.create_namespaced_config_map(namespace, config_map("b", {"n": "7"}, labels={"mine": "yes"}))
     assert follow(None, 1)[0] == [("ADDED", "7")]
 
@@ -201,7 +201,7 @@ GROUP = "{}.example.com"
 
 
 def define(api, namespace):
-    """A kind of the scenario's own group; the group's name."""
+    """Creates a CRD in a group for this scenario. Returns the name of the group."""
     group = GROUP.format(namespace)
     schema = {
         "type": "object",
@@ -247,7 +247,7 @@ def custom_objects(api, namespace):
     group = define(api, namespace)
     custom = client.CustomObjectsApi(api)
     place = (group, "v1", namespace, "widgets")
-    # A real server may need a moment to serve what is established.
+    # A real server may need a moment to serve an established kind.
     created = eventually("the kind is served", lambda: try_create(custom, place, widget(group, "a", 1)))
     assert created["spec"] == {"size": 1, "colour": "red"}
     refused(422, custom.create_namespaced_custom_object, *place, widget(group, "b", "large"))
@@ -286,7 +286,7 @@ def is_served(custom, place):
 
 def dynamic_client(api, namespace):
     group = define(api, namespace)
-    # Discovers everything that is served, the new kind among it.
+    # Discovers all served kinds, including the new one.
     found = dynamic.DynamicClient(api)
     maps = found.resources.get(api_version="v1", kind="ConfigMap")
     maps.create(namespace=namespace, body={"metadata": {"name": "a"}, "data": {"x": "1"}})

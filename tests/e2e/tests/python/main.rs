@@ -1,5 +1,5 @@
-//! The Python package `kubernetes` on the embedded server and on the real one. The steps are in `client.py`, one
-//! function for each test here.
+//! The Python package `kubernetes` on the embedded server and on the real one. The steps are in `client.py`, with one
+//! function per test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use e2e::servers::{self, Server};
 use peers::Tool;
 
-/// Runs one function of the script in a namespace of its own.
+/// Runs one function of the script in its own namespace.
 fn play(server: Option<&Server>, name: &str) {
-    let (Some(python), Some(server)) = (Tool::Python.or_leave_out(), server) else {
+    let (Some(python), Some(server)) = (Tool::Python.or_skip(), server) else {
         return;
     };
     let script: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/client.py");
@@ -45,7 +45,7 @@ scenarios![
     core_objects,
     workloads,
     patches,
-    applies_on_the_servers_side,
+    applies_server_side,
     pages,
     watches_and_resumes,
     custom_objects,

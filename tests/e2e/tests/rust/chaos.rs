@@ -1,11 +1,11 @@
-//! The crash test: the server is killed again and again under writers and watchers. Nothing acknowledged is lost, nothing
-//! deleted comes back, versions only grow, and watchers see each change once and in order.
+//! The crash test kills the server again and again while writers and watchers are connected. No acknowledged write is
+//! lost, no deleted object comes back, versions only grow, and watchers see each change once and in order.
 
-use crate::crew::Crew;
 use crate::host::Host;
-use crate::world::block_on;
+use crate::test_namespace::block_on;
+use crate::workload::Workload;
 
-/// A short cut; `POLITY_SERVER_CRASHES=300`, which `cargo xtask chaos` sets, makes it a long run.
+/// A short run. `POLITY_SERVER_CRASHES=300`, which `cargo xtask chaos` sets, makes it a long run.
 #[expect(
     clippy::disallowed_methods,
     reason = "a tool of tests, not a service with flags"
@@ -18,15 +18,15 @@ fn n_crashes() -> u64 {
 fn nothing_is_lost_when_the_server_is_killed() {
     block_on(async {
         let mut host = Host::start();
-        let mut crew = Crew::start(&host).await;
+        let mut workload = Workload::start(&host).await;
         for crash in 0..n_crashes() {
-            // Between the first write after a start and a hundred and sixty later.
-            crew.written(1 + crash * 37 % 160).await;
+            // 1 to 160 writes after the start.
+            workload.written(1 + crash * 37 % 160).await;
             host.kill();
             host.start_again();
         }
-        crew.written(100).await;
-        let summary = crew.finish().await;
+        workload.written(100).await;
+        let summary = workload.finish().await;
         eprintln!("{} crashes, {summary}", n_crashes());
     });
 }

@@ -1,4 +1,4 @@
-//! The helpers of kube and kube-runtime, one by one.
+//! Helpers of kube and kube-runtime, one test for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -20,15 +20,15 @@ use kube::{Api, Discovery, Resource, ResourceExt};
 use polity_testing::objects::{config_map, deployment, owned_by, widget};
 use serde_json::json;
 
-use crate::world::{World, on_both_servers, soon, when};
+use crate::test_namespace::{TestNamespace, on_both_servers, soon, when};
 
 on_both_servers![
     watchers_of_both_strategies_see_every_change,
-    a_reflector_holds_what_is_there,
+    a_reflector_holds_the_current_objects,
     metadata_alone_can_be_watched,
     a_finalizer_is_added_and_removed,
     apply_takes_and_yields_fields,
-    status_and_spec_are_written_apart,
+    status_and_spec_are_written_separately,
     events_are_recorded_and_counted,
     conditions_can_be_waited_for,
     discovery_finds_every_kind,
@@ -36,7 +36,7 @@ on_both_servers![
     replacing_needs_the_newest_version,
 ];
 
-/// The next event of a watcher in short.
+/// The next event of a watcher in short form.
 async fn next<K>(
     stream: &mut (impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin),
 ) -> String
@@ -51,8 +51,8 @@ where
         .to_string()
 }
 
-async fn watchers_of_both_strategies_see_every_change(world: World) {
-    let maps: Api<ConfigMap> = world.api();
+async fn watchers_of_both_strategies_see_every_change(test_namespace: TestNamespace) {
+    let maps: Api<ConfigMap> = test_namespace.api();
     let post = PostParams::default();
     maps.create(&post, &config_map("a", [])).await.unwrap();
     let only_ours = watcher::Config::default().fields("metadata.name!=kube-root-ca.crt");
@@ -73,8 +73,8 @@ async fn watchers_of_both_strategies_see_every_change(world: World) {
     }
 }
 
-async fn a_reflector_holds_what_is_there(world: World) {
-    let maps: Api<ConfigMap> = world.api();
+async fn a_reflector_holds_the_current_objects(test_namespace: TestNamespace) {
+    let maps: Api<ConfigMap> = test_namespace.api();
     let (reader, writer) = reflector::store();
     let config = watcher::Config::default().labels("held=yes").page_size(2);
     let held = reflector(writer, watcher(maps.clone(), config)).touched_objects();
@@ -88,7 +88,7 @@ async fn a_reflector_holds_what_is_there(world: World) {
     let names =
         || -> BTreeSet<String> { reader.state().iter().map(|map| map.name_any()).collect() };
     soon("the store holds all five", || async { names().len() == 5 }).await;
-    // What stops matching goes from the store, as does what is deleted.
+    // Objects that no longer match are removed from the store, like deleted ones.
     let patch = json!({"metadata": {"labels": {"held": "no"}}});
     maps.patch("m0", &PatchParams::default(), &Patch::Merge(patch))
         .await
@@ -99,14 +99,14 @@ async fn a_reflector_holds_what_is_there(world: World) {
     task.abort();
 }
 
-async fn metadata_alone_can_be_watched(world: World) {
+async fn metadata_alone_can_be_watched(test_namespace: TestNamespace) {
     let post = PostParams::default();
-    world
+    test_namespace
         .api::<ConfigMap>()
         .create(&post, &config_map("a", [("k", "v")]))
         .await
         .unwrap();
-    let maps: Api<PartialObjectMeta<ConfigMap>> = world.api();
+    let maps: Api<PartialObjectMeta<ConfigMap>> = test_namespace.api();
     for config in [
         watcher::Config::default(),
         watcher::Config::default().streaming_lists(),
@@ -122,7 +122,7 @@ async fn metadata_alone_can_be_watched(world: World) {
         );
         assert_eq!(next(&mut events).await, "InitDone");
     }
-    let list = world
+    let list = test_namespace
         .api::<ConfigMap>()
         .list_metadata(&ListParams::default())
         .await
@@ -130,9 +130,9 @@ async fn metadata_alone_can_be_watched(world: World) {
     assert!(list.items.iter().any(|map| map.name_any() == "a"));
 }
 
-async fn a_finalizer_is_added_and_removed(world: World) {
+async fn a_finalizer_is_added_and_removed(test_namespace: TestNamespace) {
     const NAME: &str = "e2e.polity.dev/cleanup";
-    let widgets = world.widgets().await;
+    let widgets = test_namespace.widgets().await;
     widgets
         .create(&PostParams::default(), &widget("w", 1))
         .await
@@ -161,8 +161,8 @@ async fn a_finalizer_is_added_and_removed(world: World) {
     .await;
 }
 
-async fn apply_takes_and_yields_fields(world: World) {
-    let maps: Api<ConfigMap> = world.api();
+async fn apply_takes_and_yields_fields(test_namespace: TestNamespace) {
+    let maps: Api<ConfigMap> = test_namespace.api();
     let apply = |manager: &str| PatchParams::apply(manager);
     let ours = config_map("m", [("shared", "ours"), ("own", "1")]);
     let stored = maps
@@ -185,7 +185,7 @@ async fn apply_takes_and_yields_fields(world: World) {
     maps.patch("m", &apply("theirs").force(), &Patch::Apply(&theirs))
         .await
         .unwrap();
-    // Who lost a field may let go of it; who owns it decides.
+    // A manager that lost a field may stop applying it. The owner of the field determines its value.
     let mine = config_map("m", []);
     let left = maps
         .patch("m", &apply("ours"), &Patch::Apply(&mine))
@@ -197,8 +197,8 @@ async fn apply_takes_and_yields_fields(world: World) {
     );
 }
 
-async fn status_and_spec_are_written_apart(world: World) {
-    let widgets = world.widgets().await;
+async fn status_and_spec_are_written_separately(test_namespace: TestNamespace) {
+    let widgets = test_namespace.widgets().await;
     let stored = widgets
         .create(&PostParams::default(), &widget("w", 3))
         .await
@@ -254,8 +254,8 @@ async fn status_and_spec_are_written_apart(world: World) {
     assert_eq!(widgets.get("w").await.unwrap().spec.size, 7);
 }
 
-async fn events_are_recorded_and_counted(world: World) {
-    let maps: Api<ConfigMap> = world.api();
+async fn events_are_recorded_and_counted(test_namespace: TestNamespace) {
+    let maps: Api<ConfigMap> = test_namespace.api();
     let map = maps
         .create(&PostParams::default(), &config_map("m", []))
         .await
@@ -264,7 +264,7 @@ async fn events_are_recorded_and_counted(world: World) {
         controller: "e2e.polity.dev/recorder".into(),
         instance: Some("one".into()),
     };
-    let recorder = Recorder::new(world.client.clone(), reporter);
+    let recorder = Recorder::new(test_namespace.client.clone(), reporter);
     let event = Event {
         type_: EventType::Normal,
         reason: "Tested".into(),
@@ -278,7 +278,7 @@ async fn events_are_recorded_and_counted(world: World) {
             .await
             .unwrap();
     }
-    let events: Api<CoreEvent> = world.api();
+    let events: Api<CoreEvent> = test_namespace.api();
     let fields = "involvedObject.name=m,involvedObject.kind=ConfigMap,reason=Tested";
     let list = events
         .list(&ListParams::default().fields(fields))
@@ -291,8 +291,8 @@ async fn events_are_recorded_and_counted(world: World) {
     assert_eq!(seen.series.as_ref().unwrap().count, Some(3));
 }
 
-async fn conditions_can_be_waited_for(world: World) {
-    let pods: Api<Pod> = world.api();
+async fn conditions_can_be_waited_for(test_namespace: TestNamespace) {
+    let pods: Api<Pod> = test_namespace.api();
     let pod =
         json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let pod: Pod = serde_json::from_value(pod).unwrap();
@@ -313,7 +313,7 @@ async fn conditions_can_be_waited_for(world: World) {
         .unwrap();
     assert_eq!(seen.unwrap().uid(), pod.uid());
 
-    let maps: Api<ConfigMap> = world.api();
+    let maps: Api<ConfigMap> = test_namespace.api();
     let mut held = config_map("held", []);
     held.metadata.finalizers = Some(vec!["e2e.polity.dev/hold".into()]);
     let held = maps.create(&PostParams::default(), &held).await.unwrap();
@@ -344,11 +344,14 @@ async fn conditions_can_be_waited_for(world: World) {
     .await;
 }
 
-async fn discovery_finds_every_kind(world: World) {
-    world.widgets().await;
+async fn discovery_finds_every_kind(test_namespace: TestNamespace) {
+    test_namespace.widgets().await;
     for discovery in [
-        Discovery::new(world.client.clone()).run().await.unwrap(),
-        Discovery::new(world.client.clone())
+        Discovery::new(test_namespace.client.clone())
+            .run()
+            .await
+            .unwrap(),
+        Discovery::new(test_namespace.client.clone())
             .run_aggregated()
             .await
             .unwrap(),
@@ -379,12 +382,12 @@ async fn discovery_finds_every_kind(world: World) {
             .collect();
         assert_eq!(subresources.len(), 2, "status and scale: {subresources:?}");
     }
-    let version = world.client.apiserver_version().await.unwrap();
+    let version = test_namespace.client.apiserver_version().await.unwrap();
     assert_eq!(version.major, "1");
 }
 
-async fn pages_and_raw_watches(world: World) {
-    let maps: Api<ConfigMap> = world.api();
+async fn pages_and_raw_watches(test_namespace: TestNamespace) {
+    let maps: Api<ConfigMap> = test_namespace.api();
     for n in 0..7 {
         maps.create(&PostParams::default(), &config_map(&format!("m{n}"), []))
             .await
@@ -432,8 +435,8 @@ async fn pages_and_raw_watches(world: World) {
     );
 }
 
-async fn replacing_needs_the_newest_version(world: World) {
-    let deployments = world.api();
+async fn replacing_needs_the_newest_version(test_namespace: TestNamespace) {
+    let deployments = test_namespace.api();
     let stored = deployments
         .create(&PostParams::default(), &deployment("d", 1))
         .await

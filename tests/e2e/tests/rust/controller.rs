@@ -1,4 +1,4 @@
-//! A whole controller of Widgets: finalizer, a child by server-side apply, status, events.
+//! A complete controller for Widgets, with finalizer, a child object by server-side apply, status and events.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -18,25 +18,26 @@ use polity_testing::objects::{Widget, config_map, owned_by, widget};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::world::{World, soon};
+use crate::test_namespace::{TestNamespace, soon};
 
 const FINALIZER: &str = "e2e.polity.dev/widgets";
 
-/// What a controller needs, and what it did outside the cluster.
+/// The client of the controller, and the side effects that it has outside the cluster.
 struct Context {
-    world: World,
+    test_namespace: TestNamespace,
     recorder: Recorder,
     cleaned_up: Mutex<BTreeSet<String>>,
 }
 
-/// A controller at work.
+/// A running controller.
 pub(crate) struct Running {
     context: Arc<Context>,
     shutdown: Shutdown,
     task: JoinHandle<()>,
 }
 
-/// The same short pause after every error: the usual one grows to half a minute, with two watches in it twice as fast.
+/// A constant short delay after every error. The default back-off grows to half a minute, and twice as fast with two
+/// watches.
 struct Steady;
 
 impl Iterator for Steady {
@@ -52,23 +53,23 @@ impl Backoff for Steady {
 }
 
 impl Running {
-    /// Starts it on the Widgets of a namespace, whose kind must be there.
-    pub(crate) fn start(world: &World, config: &watcher::Config) -> Self {
+    /// Starts the controller for the Widgets of a namespace. The CRD must exist.
+    pub(crate) fn start(test_namespace: &TestNamespace, config: &watcher::Config) -> Self {
         let reporter = Reporter {
             controller: FINALIZER.into(),
             instance: None,
         };
         let context = Arc::new(Context {
-            world: world.clone(),
-            recorder: Recorder::new(world.client.clone(), reporter),
+            test_namespace: test_namespace.clone(),
+            recorder: Recorder::new(test_namespace.client.clone(), reporter),
             cleaned_up: Mutex::default(),
         });
         let shutdown = Shutdown::new();
         let again = |_: Arc<Widget>, _: &kube::Error, _: Arc<Context>| {
             Action::requeue(Duration::from_millis(100))
         };
-        let run = Controller::new(world.api::<Widget>(), config.clone())
-            .owns(world.api::<ConfigMap>(), config.clone())
+        let run = Controller::new(test_namespace.api::<Widget>(), config.clone())
+            .owns(test_namespace.api::<ConfigMap>(), config.clone())
             .trigger_backoff(Steady)
             .graceful_shutdown_on(shutdown.triggered())
             .run(reconcile, again, context.clone())
@@ -80,12 +81,12 @@ impl Running {
         }
     }
 
-    /// The Widgets whose end it has seen to.
+    /// The Widgets that the controller has finalized.
     pub(crate) fn cleaned_up(&self) -> BTreeSet<String> {
         self.context.cleaned_up.lock().unwrap().clone()
     }
 
-    /// Stops it cleanly.
+    /// Stops the controller gracefully.
     pub(crate) async fn stop(self) {
         self.shutdown.trigger();
         tokio::time::timeout(Duration::from_mins(1), self.task)
@@ -96,7 +97,7 @@ impl Running {
 }
 
 async fn reconcile(object: Arc<Widget>, context: Arc<Context>) -> kube::Result<Action> {
-    let widgets: Api<Widget> = context.world.api();
+    let widgets: Api<Widget> = context.test_namespace.api();
     let outcome = finalizer(&widgets, FINALIZER, object, |event| async {
         match event {
             Finalizer::Apply(object) => keep_in_shape(&object, &context).await,
@@ -121,7 +122,7 @@ async fn keep_in_shape(object: &Widget, context: &Context) -> kube::Result<Actio
     let child = owned_by(config_map(&name, [("size", &size)]), object);
     let ours = PatchParams::apply(FINALIZER).force();
     context
-        .world
+        .test_namespace
         .api::<ConfigMap>()
         .patch(&name, &ours, &Patch::Apply(child))
         .await?;
@@ -129,7 +130,7 @@ async fn keep_in_shape(object: &Widget, context: &Context) -> kube::Result<Actio
         "apiVersion": Widget::api_version(&()), "kind": Widget::kind(&()),
         "status": {"size": object.spec.size, "observedGeneration": object.metadata.generation},
     });
-    let widgets: Api<Widget> = context.world.api();
+    let widgets: Api<Widget> = context.test_namespace.api();
     widgets
         .patch_status(&name, &ours, &Patch::Apply(status))
         .await?;
@@ -147,9 +148,12 @@ async fn keep_in_shape(object: &Widget, context: &Context) -> kube::Result<Actio
     Ok(Action::await_change())
 }
 
-/// Waits until a widget and its child are as its spec says.
-pub(crate) async fn in_shape(world: &World, name: &str, size: i32) {
-    let (widgets, maps) = (world.api::<Widget>(), world.api::<ConfigMap>());
+/// Waits until a Widget and its child match the spec.
+pub(crate) async fn in_shape(test_namespace: &TestNamespace, name: &str, size: i32) {
+    let (widgets, maps) = (
+        test_namespace.api::<Widget>(),
+        test_namespace.api::<ConfigMap>(),
+    );
     soon(&format!("{name} is of size {size}"), || async {
         let object = widgets
             .get_opt(name)
@@ -174,19 +178,18 @@ pub(crate) async fn in_shape(world: &World, name: &str, size: i32) {
     .await;
 }
 
-/// Asks for another size.
-pub(crate) async fn resize(world: &World, name: &str, size: i32) {
+/// Changes the size of a Widget.
+pub(crate) async fn resize(test_namespace: &TestNamespace, name: &str, size: i32) {
     let patch = Patch::Merge(json!({"spec": {"size": size}}));
-    world
+    test_namespace
         .api::<Widget>()
         .patch(name, &PatchParams::default(), &patch)
         .await
         .unwrap();
 }
 
-/// Makes a Widget.
-pub(crate) async fn create(world: &World, name: &str, size: i32) {
-    world
+pub(crate) async fn create(test_namespace: &TestNamespace, name: &str, size: i32) {
+    test_namespace
         .api()
         .create(&PostParams::default(), &widget(name, size))
         .await

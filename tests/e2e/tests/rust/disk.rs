@@ -1,4 +1,4 @@
-//! A disk that is full: writes are refused with a clear Status, reads go on, and nothing that was acknowledged is lost.
+//! A full disk: writes are refused with a clear Status, reads keep working, and no acknowledged write is lost.
 
 use std::process::Command;
 
@@ -8,9 +8,9 @@ use kube::Api;
 use kube::api::{ListParams, PostParams};
 use polity_testing::objects::config_map;
 
-use crate::world::{block_on, connect};
+use crate::test_namespace::{block_on, connect};
 
-/// Files may grow to this, in blocks of 512 bytes; a write beyond it fails instead of ending the process.
+/// Maximum file size in blocks of 512 bytes. A write beyond it fails instead of killing the process.
 const LIMIT: &str = "20480";
 
 #[test]
@@ -51,7 +51,7 @@ fn a_full_disk_refuses_writes_and_serves_reads() {
             "{refusal:?}"
         );
         assert!(!stored.is_empty());
-        // It goes on: every read, and every refusal, again and again.
+        // The server keeps running: reads succeed, and writes are refused, repeatedly.
         for map in &stored {
             assert_eq!(
                 &maps
@@ -75,7 +75,7 @@ fn a_full_disk_refuses_writes_and_serves_reads() {
         );
     });
     drop(server);
-    // With room again everything is there, and writes are taken.
+    // With free space again, all objects exist and writes succeed.
     let server = Polity::apiserver(&data);
     block_on(async {
         let maps: Api<ConfigMap> = Api::default_namespaced(connect(server.kubeconfig()).await);

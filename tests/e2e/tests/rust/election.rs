@@ -1,4 +1,4 @@
-//! Leader election by a Lease, with the machine and shell of `polity-runtime`, on both servers and across a crash.
+//! Leader election with a Lease and the implementation in `polity-runtime`, on both servers and across a crash.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::host::Host;
-use crate::world::{World, block_on, connect, on_both_servers, soon};
+use crate::test_namespace::{TestNamespace, block_on, connect, on_both_servers, soon};
 
 on_both_servers![one_of_several_leads];
 
-/// Seconds instead of the usual quarter of a minute.
+/// Lease times in seconds instead of the default fifteen.
 fn timing() -> LeaseTiming {
     LeaseTiming {
         lease_duration: Duration::from_secs(3),
@@ -31,10 +31,10 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn start(world: &World, identity: &str) -> Self {
+    fn start(test_namespace: &TestNamespace, identity: &str) -> Self {
         let clock = Clock::system();
         let elector = Elector::new(identity, timing()).unwrap();
-        let leases: Api<Lease> = world.api();
+        let leases: Api<Lease> = test_namespace.api();
         let (election, leadership) = Election::new(leases, "e2e", elector, clock.clone());
         let shutdown = Shutdown::new();
         let task = tokio::spawn(election.run(shutdown.clone()));
@@ -57,7 +57,7 @@ impl Candidate {
 }
 
 async fn leader(candidates: &[Candidate]) -> usize {
-    soon("somebody leads", || async {
+    soon("a candidate leads", || async {
         let leaders: Vec<usize> = (0..candidates.len())
             .filter(|&n| candidates[n].leads())
             .collect();
@@ -67,21 +67,27 @@ async fn leader(candidates: &[Candidate]) -> usize {
     .await
 }
 
-async fn one_of_several_leads(world: World) {
+async fn one_of_several_leads(test_namespace: TestNamespace) {
     let mut candidates: Vec<Candidate> = ["a", "b", "c"]
         .iter()
-        .map(|name| Candidate::start(&world, name))
+        .map(|name| Candidate::start(&test_namespace, name))
         .collect();
     let mut transitions = Vec::new();
     while !candidates.is_empty() {
         let first = leader(&candidates).await;
-        let lease = world.api::<Lease>().get("e2e").await.unwrap();
+        let lease = test_namespace.api::<Lease>().get("e2e").await.unwrap();
         transitions.push(lease.spec.unwrap().lease_transitions.unwrap());
-        // Who resigns hands over at once, not when the lease runs out.
+        // A leader that resigns releases the lease, so the next one does not wait until it expires.
         candidates.remove(first).resign().await;
     }
     assert_eq!(transitions, [0, 1, 2], "each hand-over counts");
-    let left = world.api::<Lease>().get("e2e").await.unwrap().spec.unwrap();
+    let left = test_namespace
+        .api::<Lease>()
+        .get("e2e")
+        .await
+        .unwrap()
+        .spec
+        .unwrap();
     assert_eq!(left.holder_identity.unwrap_or_default(), "", "released");
 }
 
@@ -89,11 +95,12 @@ async fn one_of_several_leads(world: World) {
 fn there_is_one_leader_across_a_crash_of_the_server() {
     let mut host = Host::start();
     block_on(async {
-        let world = World::create(connect(&host.kubeconfig()).await, "election").await;
-        let candidates = ["a", "b"].map(|name| Candidate::start(&world, name));
+        let test_namespace =
+            TestNamespace::create(connect(&host.kubeconfig()).await, "election").await;
+        let candidates = ["a", "b"].map(|name| Candidate::start(&test_namespace, name));
         leader(&candidates).await;
         host.kill();
-        soon("nobody leads without a server", || async {
+        soon("no candidate leads without a server", || async {
             candidates.iter().all(|candidate| !candidate.leads())
         })
         .await;

@@ -1,4 +1,4 @@
-//! The real binary on a directory and a port that stay the same however often it is stopped or killed.
+//! Runs the real binary with a data directory and a port that stay the same across restarts and kills.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use kube::config::Kubeconfig;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// A server that can be brought down and up again.
+/// A server that can be stopped and restarted.
 pub(crate) struct Host {
     folder: TempDir,
     port: u16,
@@ -15,7 +15,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts it on an empty directory.
+    /// Starts the server with an empty directory.
     pub(crate) fn start() -> Self {
         let mut host = Self {
             folder: polity::folder(),
@@ -35,7 +35,7 @@ impl Host {
         host
     }
 
-    /// Starts it on what is there.
+    /// Starts the server with its existing data.
     pub(crate) fn start_again(&mut self) {
         assert!(self.running.is_none(), "it runs");
         let data = self.folder.path().join("data");
@@ -50,12 +50,12 @@ impl Host {
         self.running = Some(started.unwrap_or_else(|ended| panic!("it does not start: {ended:?}")));
     }
 
-    /// The administrator's kubeconfig.
+    /// A kubeconfig with administrator credentials.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("data/kubeconfig")
     }
 
-    /// SIGTERM, and the end, which must be clean.
+    /// Sends SIGTERM and waits until the process exits with success.
     pub(crate) fn terminate(&mut self) {
         let running = self.running.take().expect("it runs");
         running.signal(Signal::TERM);
@@ -63,7 +63,7 @@ impl Host {
         assert!(ended.status.success(), "{ended:?}");
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits until the process is gone.
     pub(crate) fn kill(&mut self) {
         let running = self.running.take().expect("it runs");
         tokio::task::block_in_place(|| running.kill());

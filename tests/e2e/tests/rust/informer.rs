@@ -1,4 +1,4 @@
-//! A shared informer of client-go: it misses nothing while the server runs, and finds its way back when it comes again.
+//! A shared informer of client-go misses no event while the server runs, and recovers after a restart.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -15,10 +15,10 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::host::Host;
-use crate::world::{World, block_on, connect, soon};
-use crate::writers::{Change, Done, Histories, Writer};
+use crate::test_namespace::{TestNamespace, block_on, connect, soon};
+use crate::writers::{Change, Histories, Writer, WriterResult};
 
-/// One line of the informer.
+/// One line of output of the informer.
 #[derive(Debug, Clone, Deserialize)]
 struct Line {
     r#type: String,
@@ -30,7 +30,7 @@ struct Line {
     token: String,
 }
 
-/// The program at work, and what it has said.
+/// The running informer program, with its output so far.
 struct Informer {
     child: Child,
     lines: Arc<Mutex<Vec<Line>>>,
@@ -41,7 +41,7 @@ impl Informer {
         let mut command = Command::new(program);
         command.arg(host.kubeconfig()).arg(namespace);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        // It tells of every attempt to reach a server that is down.
+        // The informer logs every failed connection attempt.
         command.stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -56,9 +56,9 @@ impl Informer {
         Self { child, lines }
     }
 
-    /// What it said, once it has told of this.
+    /// Waits until the informer has printed a matching line. Returns all lines.
     async fn reached(&self, is_it: impl Fn(&Line) -> bool) -> Vec<Line> {
-        soon("the informer tells", || async {
+        soon("the informer prints the event", || async {
             let lines = self.lines.lock().unwrap();
             let is_there = lines.iter().any(&is_it);
             is_there.then(|| lines.clone()).ok_or(lines.last().cloned())
@@ -90,16 +90,17 @@ impl Line {
 
 #[test]
 fn an_informer_misses_nothing_and_comes_back() {
-    let Some(program) = Tool::Informer.or_leave_out() else {
+    let Some(program) = Tool::Informer.or_skip() else {
         return;
     };
     block_on(async {
         let mut host = Host::start();
-        let world = World::create(connect(&host.kubeconfig()).await, "informer").await;
-        let informer = Informer::start(&program, &host, &world.namespace);
+        let test_namespace =
+            TestNamespace::create(connect(&host.kubeconfig()).await, "informer").await;
+        let informer = Informer::start(&program, &host, &test_namespace.namespace);
         informer.reached(|line| line.r#type == "synced").await;
 
-        let (calm, ()) = write(&world, "calm", async |n_written| {
+        let (calm, ()) = write(&test_namespace, "calm", async |n_written| {
             n_written.wait_for(|n| *n >= 300).await.unwrap();
         })
         .await;
@@ -110,7 +111,7 @@ fn an_informer_misses_nothing_and_comes_back() {
             assert_eq!(&seen, expected, "{name}: each change once and in order");
         }
 
-        let (storm, host) = write(&world, "storm", async |n_written| {
+        let (storm, host) = write(&test_namespace, "storm", async |n_written| {
             n_written.wait_for(|n| *n >= 50).await.unwrap();
             host.terminate();
             host.start_again();
@@ -128,13 +129,13 @@ fn an_informer_misses_nothing_and_comes_back() {
     });
 }
 
-/// A writer at work as long as something goes on; at the end there is an object with the writer's name.
+/// Runs a writer while `meanwhile` runs. The last object has the name of the writer.
 async fn write<T>(
-    world: &World,
+    test_namespace: &TestNamespace,
     name: &str,
     meanwhile: impl AsyncFnOnce(&mut watch::Receiver<u64>) -> T,
-) -> (Done, T) {
-    let maps: Api<ConfigMap> = world.api();
+) -> (WriterResult, T) {
+    let maps: Api<ConfigMap> = test_namespace.api();
     let progress = Arc::new(watch::Sender::new(0));
     let mut n_written = progress.subscribe();
     let (stop, stopped) = watch::channel(false);
@@ -148,8 +149,8 @@ async fn write<T>(
     (done, outcome)
 }
 
-/// After a lost connection an informer may list anew and so pass over what came in between, but it never goes back and
-/// never tells the same twice.
+/// After a lost connection an informer may list again and skip intermediate changes. It never goes back in time and
+/// never reports a change twice.
 fn check_order(lines: &[Line], histories: &Histories) {
     for (name, history) in histories {
         let mut rest = history.iter();
@@ -168,8 +169,8 @@ fn check_order(lines: &[Line], histories: &Histories) {
     }
 }
 
-/// What the informer believes at the end is what the writers left behind.
-fn check_end(lines: &[Line], done: &[&Done]) {
+/// The final state of the informer equals the objects that the writers left.
+fn check_end(lines: &[Line], done: &[&WriterResult]) {
     let mut believed: BTreeMap<&str, &str> = BTreeMap::new();
     for line in lines {
         if line.r#type == "delete" {

@@ -1,7 +1,7 @@
-//! kube-rs on the embedded server and, where it makes sense, on the real one: reference sections 21 and 22.
+//! kube-rs on the embedded server and, where possible, on the real one.
 //!
-//! [`writers`] make changes and keep a history of them, [`ledger`]s hold what watchers saw; the two must agree, whatever
-//! happens to the server in between.
+//! [`writers`] change objects and keep a history of their changes. An [`event_log`] records what a watcher saw. The
+//! two must agree, also when the server is stopped or killed in between.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,13 +11,13 @@
 mod chaos;
 mod clients;
 mod controller;
-mod crew;
 mod disk;
 mod election;
+mod event_log;
 mod host;
 mod informer;
-mod ledger;
 mod many;
 mod survival;
-mod world;
+mod test_namespace;
+mod workload;
 mod writers;

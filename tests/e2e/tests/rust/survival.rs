@@ -1,5 +1,5 @@
-//! The controller through all that may happen to it (section 22): on both servers, and through restarts, a crash, an
-//! expired version, the end of its namespace and the end of its kind.
+//! A controller keeps working on both servers, through restarts, a crash, an expired resource version, and the
+//! deletion of its namespace and of its CRD.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,39 +17,41 @@ use serde_json::json;
 
 use crate::controller::{Running, create, in_shape, resize};
 use crate::host::Host;
-use crate::world::{PATIENCE, World, block_on, connect, define, on_both_servers, soon};
+use crate::test_namespace::{
+    TIMEOUT, TestNamespace, block_on, connect, define, on_both_servers, soon,
+};
 
-/// Between two attempts to go on with a broken watch.
+/// Delay before a broken watch is retried.
 const PAUSE: Duration = Duration::from_millis(50);
 
 on_both_servers![
-    widgets_are_kept_in_shape,
-    widgets_are_kept_in_shape_by_streaming_lists,
-    a_namespace_goes_with_all_its_widgets,
-    a_kind_goes_and_comes_back,
+    widgets_are_reconciled,
+    widgets_are_reconciled_with_streaming_lists,
+    a_namespace_is_deleted_with_its_widgets,
+    a_kind_is_deleted_and_recreated,
 ];
 
-async fn play_through(world: World, config: watcher::Config) {
-    let widgets = world.widgets().await;
-    create(&world, "early", 1).await;
-    let controller = Running::start(&world, &config);
-    in_shape(&world, "early", 1).await;
+async fn play_through(test_namespace: TestNamespace, config: watcher::Config) {
+    let widgets = test_namespace.widgets().await;
+    create(&test_namespace, "early", 1).await;
+    let controller = Running::start(&test_namespace, &config);
+    in_shape(&test_namespace, "early", 1).await;
     for n in 0..5 {
-        create(&world, &format!("w{n}"), n).await;
+        create(&test_namespace, &format!("w{n}"), n).await;
     }
     for n in 0..5 {
-        in_shape(&world, &format!("w{n}"), n).await;
-        resize(&world, &format!("w{n}"), n + 10).await;
+        in_shape(&test_namespace, &format!("w{n}"), n).await;
+        resize(&test_namespace, &format!("w{n}"), n + 10).await;
     }
-    // A child that is lost or bent comes back.
-    let maps = world.api::<ConfigMap>();
+    // A deleted or changed child is restored.
+    let maps = test_namespace.api::<ConfigMap>();
     maps.delete("w0", &DeleteParams::default()).await.unwrap();
     let bent = Patch::Merge(json!({"data": {"size": "bent"}}));
     maps.patch("w1", &PatchParams::default(), &bent)
         .await
         .unwrap();
     for n in 0..5 {
-        in_shape(&world, &format!("w{n}"), n + 10).await;
+        in_shape(&test_namespace, &format!("w{n}"), n + 10).await;
     }
     widgets
         .delete("w4", &DeleteParams::default())
@@ -67,30 +69,30 @@ async fn play_through(world: World, config: watcher::Config) {
     controller.stop().await;
 }
 
-async fn widgets_are_kept_in_shape(world: World) {
-    play_through(world, watcher::Config::default()).await;
+async fn widgets_are_reconciled(test_namespace: TestNamespace) {
+    play_through(test_namespace, watcher::Config::default()).await;
 }
 
-async fn widgets_are_kept_in_shape_by_streaming_lists(world: World) {
-    play_through(world, watcher::Config::default().streaming_lists()).await;
+async fn widgets_are_reconciled_with_streaming_lists(test_namespace: TestNamespace) {
+    play_through(test_namespace, watcher::Config::default().streaming_lists()).await;
 }
 
-async fn a_namespace_goes_with_all_its_widgets(world: World) {
-    world.widgets().await;
-    let controller = Running::start(&world, &watcher::Config::default());
+async fn a_namespace_is_deleted_with_its_widgets(test_namespace: TestNamespace) {
+    test_namespace.widgets().await;
+    let controller = Running::start(&test_namespace, &watcher::Config::default());
     for n in 0..3 {
-        create(&world, &format!("w{n}"), n).await;
+        create(&test_namespace, &format!("w{n}"), n).await;
     }
     for n in 0..3 {
-        in_shape(&world, &format!("w{n}"), n).await;
+        in_shape(&test_namespace, &format!("w{n}"), n).await;
     }
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespaces: Api<Namespace> = Api::all(test_namespace.client.clone());
     namespaces
-        .delete(&world.namespace, &DeleteParams::default())
+        .delete(&test_namespace.namespace, &DeleteParams::default())
         .await
         .unwrap();
     soon("the namespace is gone", || async {
-        let left = namespaces.get_opt(&world.namespace).await.unwrap();
+        let left = namespaces.get_opt(&test_namespace.namespace).await.unwrap();
         left.map_or(Ok(()), |namespace| Err(namespace.status))
     })
     .await;
@@ -102,7 +104,7 @@ async fn a_namespace_goes_with_all_its_widgets(world: World) {
     controller.stop().await;
 }
 
-/// A definition of a kind that is this scenario's alone.
+/// A CRD that only this scenario uses.
 fn gadgets(group: &str) -> (CustomResourceDefinition, ApiResource) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -117,18 +119,21 @@ fn gadgets(group: &str) -> (CustomResourceDefinition, ApiResource) {
     (serde_json::from_value(definition).unwrap(), resource)
 }
 
-async fn a_kind_goes_and_comes_back(world: World) {
-    let (definition, resource) = gadgets(&format!("{}.polity.dev", world.namespace));
-    define(&world.client, &definition).await;
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
-    let gadget = |name: &str| DynamicObject::new(name, &resource).within(&world.namespace);
+async fn a_kind_is_deleted_and_recreated(test_namespace: TestNamespace) {
+    let (definition, resource) = gadgets(&format!("{}.polity.dev", test_namespace.namespace));
+    define(&test_namespace.client, &definition).await;
+    let api: Api<DynamicObject> = Api::namespaced_with(
+        test_namespace.client.clone(),
+        &test_namespace.namespace,
+        &resource,
+    );
+    let gadget = |name: &str| DynamicObject::new(name, &resource).within(&test_namespace.namespace);
     let post = PostParams::default();
     let mut events = pin!(watcher(api.clone(), watcher::Config::default()));
     until(&mut events, |event| matches!(event, Event::InitDone)).await;
     api.create(&post, &gadget("old")).await.unwrap();
     until(&mut events, |event| matches!(event, Event::Apply(_))).await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(test_namespace.client.clone());
     let name = definition.name_any();
     let delete = DeleteParams::default();
     definitions.delete(&name, &delete).await.unwrap();
@@ -141,12 +146,12 @@ async fn a_kind_goes_and_comes_back(world: World) {
         definitions.get_opt(&name).await.unwrap().is_none()
     })
     .await;
-    define(&world.client, &definition).await;
+    define(&test_namespace.client, &definition).await;
     soon("the kind is served again", || async {
         api.create(&post, &gadget("new")).await
     })
     .await;
-    // As news or as part of a new list.
+    // Either as an event or as part of a new list.
     until(&mut events, |event| match event {
         Event::Apply(object) | Event::InitApply(object) => object.name_any() == "new",
         _ => false,
@@ -154,7 +159,7 @@ async fn a_kind_goes_and_comes_back(world: World) {
     .await;
 }
 
-/// Reads on until an event is seen. Errors are passed over: the watcher goes on by itself.
+/// Reads events until one matches. Errors are skipped, because the watcher retries.
 async fn until<K>(
     events: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
     is_it: impl Fn(&Event<K>) -> bool,
@@ -168,7 +173,7 @@ async fn until<K>(
             }
         }
     };
-    let read = tokio::time::timeout(PATIENCE, reading).await;
+    let read = tokio::time::timeout(TIMEOUT, reading).await;
     read.expect("the event comes in time");
 }
 
@@ -176,21 +181,22 @@ async fn until<K>(
 fn a_controller_survives_restarts_and_the_end_of_its_kind() {
     block_on(async {
         let mut host = Host::start();
-        let world = World::create(connect(&host.kubeconfig()).await, "restarts").await;
-        let widgets = world.widgets().await;
-        let controller = Running::start(&world, &watcher::Config::default());
-        create(&world, "w", 1).await;
-        in_shape(&world, "w", 1).await;
+        let test_namespace =
+            TestNamespace::create(connect(&host.kubeconfig()).await, "restarts").await;
+        let widgets = test_namespace.widgets().await;
+        let controller = Running::start(&test_namespace, &watcher::Config::default());
+        create(&test_namespace, "w", 1).await;
+        in_shape(&test_namespace, "w", 1).await;
         host.terminate();
         host.start_again();
-        resize(&world, "w", 2).await;
-        in_shape(&world, "w", 2).await;
+        resize(&test_namespace, "w", 2).await;
+        in_shape(&test_namespace, "w", 2).await;
         host.kill();
         host.start_again();
-        resize(&world, "w", 3).await;
-        in_shape(&world, "w", 3).await;
+        resize(&test_namespace, "w", 3).await;
+        in_shape(&test_namespace, "w", 3).await;
 
-        let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+        let definitions: Api<CustomResourceDefinition> = Api::all(test_namespace.client.clone());
         let (name, delete) = (widget_definition().name_any(), DeleteParams::default());
         definitions.delete(&name, &delete).await.unwrap();
         soon("the definition is gone", || async {
@@ -200,14 +206,14 @@ fn a_controller_survives_restarts_and_the_end_of_its_kind() {
         assert_eq!(controller.cleaned_up(), ["w".to_owned()].into());
         let gone = widgets.get("w").await.unwrap_err();
         assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
-        world.widgets().await;
-        create(&world, "x", 4).await;
-        in_shape(&world, "x", 4).await;
+        test_namespace.widgets().await;
+        create(&test_namespace, "x", 4).await;
+        in_shape(&test_namespace, "x", 4).await;
         controller.stop().await;
     });
 }
 
-/// Both ways to watch, each with streams that end after a second, and a name for it.
+/// Both ways to watch, with streams that end after one second, and a name for each.
 fn short_watches() -> [(&'static str, watcher::Config); 2] {
     let config = watcher::Config::default().timeout(1);
     [
@@ -220,29 +226,29 @@ fn short_watches() -> [(&'static str, watcher::Config); 2] {
 async fn a_controller_survives_an_expired_version() {
     let server = TestServer::start().await;
     for (name, config) in short_watches() {
-        let world = World::create(server.client().await, name).await;
-        world.widgets().await;
+        let test_namespace = TestNamespace::create(server.client().await, name).await;
+        test_namespace.widgets().await;
         let faulty = server.faulty().await;
-        let cut_off = World {
+        let cut_off = TestNamespace {
             client: faulty.client(),
-            ..world.clone()
+            ..test_namespace.clone()
         };
         let controller = Running::start(&cut_off, &config);
-        create(&world, "w", 1).await;
-        in_shape(&world, "w", 1).await;
+        create(&test_namespace, "w", 1).await;
+        in_shape(&test_namespace, "w", 1).await;
         faulty.cut_off();
-        // Ten attempts a second; after twenty both watches, which last one second, have come to their end.
+        // There are ten attempts per second, so after twenty both watches, which last one second, have ended.
         let until = faulty.n_requests() + 20;
         soon("the watches broke", || async {
             faulty.n_requests() >= until
         })
         .await;
-        resize(&world, "w", 2).await;
-        create(&world, "x", 3).await;
+        resize(&test_namespace, "w", 2).await;
+        create(&test_namespace, "x", 3).await;
         server.compact().await;
-        faulty.mend();
-        in_shape(&world, "w", 2).await;
-        in_shape(&world, "x", 3).await;
+        faulty.clear_faults();
+        in_shape(&test_namespace, "w", 2).await;
+        in_shape(&test_namespace, "x", 3).await;
         controller.stop().await;
     }
 }
@@ -251,12 +257,12 @@ async fn a_controller_survives_an_expired_version() {
 async fn a_watcher_starts_over_when_its_version_has_expired() {
     let server = TestServer::start().await;
     for (name, config) in short_watches() {
-        let world = World::create(server.client().await, name).await;
-        let maps: Api<ConfigMap> = world.api();
+        let test_namespace = TestNamespace::create(server.client().await, name).await;
+        let maps: Api<ConfigMap> = test_namespace.api();
         let post = PostParams::default();
         maps.create(&post, &config_map("before", [])).await.unwrap();
         let faulty = server.faulty().await;
-        let theirs: Api<ConfigMap> = Api::namespaced(faulty.client(), &world.namespace);
+        let theirs: Api<ConfigMap> = Api::namespaced(faulty.client(), &test_namespace.namespace);
         let config = config.fields("metadata.name!=kube-root-ca.crt");
         let mut events = pin!(watcher(theirs, config));
         until(&mut events, |event| matches!(event, Event::InitDone)).await;
@@ -267,7 +273,7 @@ async fn a_watcher_starts_over_when_its_version_has_expired() {
             .unwrap();
         maps.create(&post, &config_map("after", [])).await.unwrap();
         server.compact().await;
-        faulty.mend();
+        faulty.clear_faults();
         let mut seen = Vec::new();
         while !seen.contains(&"InitDone".to_owned()) {
             match events.next().await.unwrap() {

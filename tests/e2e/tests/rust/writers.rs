@@ -1,4 +1,4 @@
-//! Writers that know exactly what they changed, also when the server dies under them.
+//! Writers that know exactly what they changed, also when the server is killed during a write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,57 +9,56 @@ use kube::{Api, ResourceExt as _};
 use polity_testing::objects::config_map;
 use tokio::sync::watch;
 
-use crate::ledger::{token, version};
-use crate::world::{PATIENCE, soon};
+use crate::event_log::{token, version};
+use crate::test_namespace::{TIMEOUT, soon};
 
-/// The annotation that tells one write from all others.
+/// The annotation that identifies a write.
 pub(crate) const TOKEN: &str = "e2e.polity.dev/token";
 
-/// How many objects each writer has.
+/// Number of objects per writer.
 const OBJECTS: usize = 20;
 
-/// One change to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     Put {
         token: String,
     },
-    /// Which object, and the last that was written to it.
+    /// Uid of the deleted object, and the token of the last write to it.
     Gone {
         uid: String,
         last: String,
     },
 }
 
-/// Everything that was done to each object, in order.
+/// All changes to each object, in order.
 pub(crate) type Histories = BTreeMap<String, Vec<Change>>;
 
-/// One writer, which alone changes its objects.
+/// A writer. No other writer changes its objects.
 pub(crate) struct Writer {
     name: String,
     maps: Api<ConfigMap>,
-    /// The objects as the server last acknowledged them.
+    /// The objects as last acknowledged by the server.
     live: BTreeMap<String, ConfigMap>,
     histories: Histories,
     last_version: u64,
     n_done: u64,
     n_in_doubt: u64,
-    /// Why the last of them had to be looked at.
-    trouble: Option<String>,
+    /// Why the outcome of the last such write was unknown.
+    last_error: Option<String>,
     random: u64,
     progress: Arc<watch::Sender<u64>>,
 }
 
-/// What a writer leaves behind.
-pub(crate) struct Done {
+/// The result of a writer.
+pub(crate) struct WriterResult {
     pub(crate) histories: Histories,
     pub(crate) live: BTreeMap<String, ConfigMap>,
-    /// Writes whose answer never came.
+    /// Writes whose response was lost.
     pub(crate) n_in_doubt: u64,
 }
 
 impl Writer {
-    /// A writer whose every acknowledged write counts in `progress`.
+    /// A writer that counts every acknowledged write in `progress`.
     pub(crate) fn new(name: &str, maps: Api<ConfigMap>, progress: Arc<watch::Sender<u64>>) -> Self {
         let random = name
             .bytes()
@@ -72,24 +71,26 @@ impl Writer {
             last_version: 0,
             n_done: 0,
             n_in_doubt: 0,
-            trouble: None,
+            last_error: None,
             random,
             progress,
         }
     }
 
-    /// Writes until it is told to stop.
-    pub(crate) async fn write_until(mut self, stop: watch::Receiver<bool>) -> Done {
+    /// Writes until it is stopped.
+    pub(crate) async fn write_until(mut self, stop: watch::Receiver<bool>) -> WriterResult {
         while !*stop.borrow() {
-            let step = tokio::time::timeout(PATIENCE * 2, self.step()).await;
-            let Self { name, trouble, .. } = &self;
-            step.unwrap_or_else(|_| panic!("{name} gets nowhere: {trouble:?}"));
+            let step = tokio::time::timeout(TIMEOUT * 2, self.step()).await;
+            let Self {
+                name, last_error, ..
+            } = &self;
+            step.unwrap_or_else(|_| panic!("{name} gets nowhere: {last_error:?}"));
         }
         self.done()
     }
 
-    fn done(self) -> Done {
-        Done {
+    fn done(self) -> WriterResult {
+        WriterResult {
             histories: self.histories,
             live: self.live,
             n_in_doubt: self.n_in_doubt,
@@ -99,7 +100,7 @@ impl Writer {
     async fn step(&mut self) {
         let dice = self.dice();
         let name = format!("{}-{}", self.name, dice as usize % OBJECTS);
-        // One write in eight is a deletion, if there is something to delete.
+        // One write in eight is a deletion, if there is an object to delete.
         match self.live.get(&name).cloned() {
             Some(live) if (dice >> 32).is_multiple_of(8) => self.delete(&name, &live).await,
             live => self.put(&name, live.as_ref()).await,
@@ -108,7 +109,7 @@ impl Writer {
         self.progress.send_modify(|n| *n += 1);
     }
 
-    /// A new write of the object, and nothing else until it is known to be done.
+    /// Writes an object and waits until it is known whether the write was stored.
     async fn put(&mut self, name: &str, live: Option<&ConfigMap>) {
         let written = format!("{}/{}", self.name, self.n_done);
         let mut wanted = live.cloned().unwrap_or_else(|| config_map(name, []));
@@ -128,7 +129,7 @@ impl Writer {
             }
             match self.look(name).await {
                 Some(found) if token(&found) == written => break found,
-                // It was never done: then everything acknowledged before is as it was.
+                // The write was not stored, so the object must be as last acknowledged.
                 found => assert_eq!(found.as_ref(), live, "{name} is not as it was acknowledged"),
             }
         };
@@ -169,7 +170,7 @@ impl Writer {
         self.note(name, Change::Gone { uid, last });
     }
 
-    /// The object, as soon as there is a server to ask.
+    /// Reads the object as soon as the server is reachable.
     async fn look(&self, name: &str) -> Option<ConfigMap> {
         soon("the server is back", || async {
             answered(name, self.maps.get_opt(name)).await
@@ -177,7 +178,7 @@ impl Writer {
         .await
     }
 
-    /// A server that dies or stops is no reason to fail; a server that refuses is.
+    /// A server that is killed or stopped breaks the connection. An error response is a failure.
     fn must_be_broken(&mut self, error: &kube::Error) {
         if let kube::Error::Api(status) = error {
             assert!(
@@ -187,7 +188,7 @@ impl Writer {
             );
         }
         self.n_in_doubt += 1;
-        self.trouble = Some(format!("{error:?}"));
+        self.last_error = Some(format!("{error:?}"));
     }
 
     fn note(&mut self, name: &str, change: Change) {
@@ -197,7 +198,7 @@ impl Writer {
             .push(change);
     }
 
-    /// A number that looks random and is the same in every run (splitmix64).
+    /// A pseudo-random number that is the same in every run (splitmix64).
     fn dice(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -207,14 +208,14 @@ impl Writer {
     }
 }
 
-/// Every request has an end, also that of a server that dies.
+/// Every request must end, also when the server is killed.
 async fn answered<T>(name: &str, request: impl Future<Output = T>) -> T {
-    let answer = tokio::time::timeout(PATIENCE, request).await;
-    answer.unwrap_or_else(|_| panic!("{name}: no answer in {PATIENCE:?}"))
+    let answer = tokio::time::timeout(TIMEOUT, request).await;
+    answer.unwrap_or_else(|_| panic!("{name}: no response in {TIMEOUT:?}"))
 }
 
-/// The collection is what all writers together left behind, no more and no less.
-pub(crate) async fn check_collection(maps: &Api<ConfigMap>, done: &[Done]) {
+/// Checks that the collection contains exactly the objects that the writers left.
+pub(crate) async fn check_collection(maps: &Api<ConfigMap>, done: &[WriterResult]) {
     let list = maps.list(&ListParams::default()).await.unwrap();
     let found: BTreeMap<String, ConfigMap> = list
         .items
@@ -238,14 +239,14 @@ pub(crate) async fn check_collection(maps: &Api<ConfigMap>, done: &[Done]) {
     }
 }
 
-/// What all writers did together.
-pub(crate) fn together(done: &[Done]) -> Histories {
+/// The combined histories of all writers.
+pub(crate) fn together(done: &[WriterResult]) -> Histories {
     done.iter()
         .flat_map(|done| done.histories.clone())
         .collect()
 }
 
-/// No two objects that ever were have the same uid.
+/// Checks that no two objects ever had the same uid.
 pub(crate) fn check_uids(histories: &Histories) {
     let mut uids: Vec<&String> = histories
         .values()

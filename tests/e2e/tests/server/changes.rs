@@ -1,4 +1,4 @@
-//! Changes under load: no request is lost while policies and certificates are replaced.
+//! No request is lost while policies and certificates are replaced under load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,19 +11,19 @@ use tokio::task::JoinSet;
 use crate::client::{Authority, Client, pod};
 use crate::server::{Home, Server, answering};
 
-/// Asks again and again until it is told to stop; every answer must be one.
+/// Sends requests until it is stopped. Every response must be a verdict.
 struct Load {
     stop: Arc<AtomicBool>,
     n_answers: Arc<AtomicU64>,
     tasks: JoinSet<Vec<String>>,
 }
 
-/// Whose connections are used.
+/// Which connections the requests use.
 #[derive(Clone)]
 enum Connections {
-    /// Those of one client, again and again.
+    /// The connections of one client.
     Kept,
-    /// A new one for every question, by clients who trust these authorities.
+    /// A new connection per request, with clients that trust these CA certificates.
     Fresh { trusting: Arc<str> },
 }
 
@@ -60,7 +60,7 @@ impl Load {
         }
     }
 
-    /// Waits for so many more answers.
+    /// Waits for `n` more responses.
     async fn more(&self, n: u64) {
         let until = self.n_answers.load(Ordering::Relaxed) + n;
         while self.n_answers.load(Ordering::Relaxed) < until {
@@ -68,7 +68,7 @@ impl Load {
         }
     }
 
-    /// How many answers there were; all of them good.
+    /// Stops the load and returns the number of responses. None may have failed.
     async fn finish(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         while let Some(failures) = self.tasks.join_next().await {
@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-/// Connects until the server shows a certificate of this authority.
+/// Connects until the server presents a certificate of this CA.
 async fn until_served_by(server: &Server, authority: &Authority) {
     let seen = async {
         let pod = pod("nginx:1", false);
@@ -93,7 +93,7 @@ async fn until_served_by(server: &Server, authority: &Authority) {
         .expect("the new certificate is shown");
 }
 
-/// Asks until the verdict is the expected one.
+/// Sends requests until the verdict is the expected one.
 async fn until_allowed(server: &Server, policy: &str, expected: Option<bool>) {
     let client = server.client();
     let seen = async {
@@ -130,14 +130,14 @@ async fn policies_are_replaced_under_load() {
         until_allowed(&server, "p", Some(allowed)).await;
         load.more(20).await;
     }
-    // A broken file changes nothing.
+    // A broken file has no effect.
     server
         .home
         .write_policies("p: {module: 'file:///no/such.wasm'}\nq: [");
     server.process.signal(Signal::HUP);
     load.more(100).await;
     until_allowed(&server, "p", Some(false)).await;
-    // SIGHUP reads the file again, also when its text is the same.
+    // SIGHUP reloads the file, even if its content is the same.
     server
         .home
         .write_policies(&format!("p: {{module: '{yes}'}}"));
@@ -145,12 +145,12 @@ async fn policies_are_replaced_under_load() {
     until_allowed(&server, "p", Some(true)).await;
     let n_answers = load.finish().await;
     assert!(n_answers > 200, "{n_answers}");
-    let ended = server.process.interrupt();
-    assert!(ended.status.success(), "{}", ended.said);
+    let exit = server.process.interrupt();
+    assert!(exit.status.success(), "{}", exit.stderr);
     assert!(
-        ended.said.contains("still serving the old ones"),
+        exit.stderr.contains("still serving the old ones"),
         "{}",
-        ended.said
+        exit.stderr
     );
 }
 
@@ -178,11 +178,11 @@ async fn certificates_are_replaced_under_load() {
     }
     kept.finish().await;
     fresh.finish().await;
-    let ended = server.process.interrupt();
+    let exit = server.process.interrupt();
     assert!(
-        ended.said.contains("certificate reloaded"),
+        exit.stderr.contains("certificate reloaded"),
         "{}",
-        ended.said
+        exit.stderr
     );
 }
 

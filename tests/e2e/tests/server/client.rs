@@ -1,4 +1,4 @@
-//! Asks a server as an API server would: HTTPS, one connection for many requests.
+//! Sends reviews to a policy server as an API server does: HTTPS, and one connection for many requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Who signs the server's certificates, and clients'.
+/// The CA of server and client certificates.
 pub(crate) struct Authority(polity_pki::Authority);
 
 impl Authority {
@@ -31,7 +31,7 @@ impl Authority {
         (issued.certificate.to_pem(), issued.key.to_pem())
     }
 
-    /// A client's certificate and key in one text.
+    /// A client certificate and its key in one PEM text.
     pub(crate) fn client(&self) -> String {
         let identity = ClientIdentity::new("api-server", ["system:masters"]);
         let issued = self.0.issue_client(&identity, DAY, Clock::system().now());
@@ -40,7 +40,7 @@ impl Authority {
     }
 }
 
-/// A client of one server.
+/// A client of one policy server.
 #[derive(Clone)]
 pub(crate) struct Client {
     client: reqwest::Client,
@@ -48,17 +48,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Trusts one authority, shows no certificate.
+    /// A client that trusts one CA and presents no certificate.
     pub(crate) fn new(address: SocketAddr, authority: &Authority) -> Self {
         Self::of(address, &authority.pem(), None)
     }
 
-    /// Trusts the authorities in this text.
+    /// A client that trusts the CA certificates in this PEM text.
     pub(crate) fn trusting(address: SocketAddr, root: &str) -> Self {
         Self::of(address, root, None)
     }
 
-    /// Shows a certificate.
+    /// A client that presents a certificate.
     pub(crate) fn with_certificate(
         address: SocketAddr,
         authority: &Authority,
@@ -80,7 +80,7 @@ impl Client {
         }
     }
 
-    /// Asks a policy about a Pod.
+    /// Sends a review of a Pod to a policy.
     pub(crate) async fn ask(&self, policy: &str, pod: &Value) -> reqwest::Result<(u16, Value)> {
         self.post(&format!("/validate/{policy}"), &review(pod))
             .await
@@ -98,7 +98,7 @@ impl Client {
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::Null)))
     }
 
-    /// The response to a question about a Pod that must be answered.
+    /// Sends a review of a Pod that must succeed. Returns the response.
     pub(crate) async fn response(&self, policy: &str, pod: &Value) -> Value {
         let (status, mut answer) = self.ask(policy, pod).await.unwrap();
         assert_eq!(status, 200, "{answer}");
@@ -106,7 +106,7 @@ impl Client {
     }
 }
 
-/// A review of the creation of a Pod.
+/// An AdmissionReview for the creation of a Pod.
 pub(crate) fn review(pod: &Value) -> Value {
     let kind = json!({"group": "", "version": "v1", "kind": "Pod"});
     let resource = json!({"group": "", "version": "v1", "resource": "pods"});
@@ -123,7 +123,7 @@ pub(crate) fn review(pod: &Value) -> Value {
     })
 }
 
-/// A Pod of one container.
+/// A Pod with one container.
 pub(crate) fn pod(image: &str, privileged: bool) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},

@@ -1,4 +1,4 @@
-//! Standalone, with files of today and of yesterday, whether there is a cluster or not (acceptance 13).
+//! Standalone mode with configuration files of every format, with and without a cluster.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::client::pod;
 use crate::server::{Home, answering, ours};
 
-/// From before host capabilities, as the ecosystem's controller writes it, and as of today.
+/// A file from before host capabilities, one in the format of the Kubewarden controller, and one in the current
+/// format.
 fn files_of_each_era(module: &str) -> [String; 3] {
     [
         format!(
@@ -71,10 +72,10 @@ hosts:
   contextAwareResources: [{{apiVersion: networking.k8s.io/v1, kind: Ingress}}]"
     ));
     let command = &mut home.command(&[]);
-    let ended = command.output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(2), "{said}");
-    assert!(said.contains("cluster"), "{said}");
+    let exit = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&exit.stderr).into_owned();
+    assert_eq!(exit.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("cluster"), "{stderr}");
 
     let server = home.start(&["--ignore-kubernetes-connection-failure"]);
     let client = server.client();

@@ -1,4 +1,4 @@
-//! How a server starts and ends: what it refuses, what it finishes, what it finds again.
+//! Start and shutdown of a policy server: invalid configuration, requests in flight, and reuse of compiled modules.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 use crate::client::{Client, pod};
 use crate::server::{Home, answering, wapc};
 
-/// A folder with one policy that takes its time, and one that does not.
+/// A folder with a slow policy and a fast one.
 fn home() -> Home {
     let home = Home::new("");
     let yes = home.write_guest("yes.wasm", &answering(r#"{"accepted":true}"#));
@@ -23,8 +23,8 @@ fn home() -> Home {
 
 fn output(command: &mut Command) -> (i32, String) {
     let Output { status, stderr, .. } = command.output().unwrap();
-    let said = String::from_utf8_lossy(&stderr).into_owned();
-    (status.code().unwrap_or(-1), said)
+    let printed = String::from_utf8_lossy(&stderr).into_owned();
+    (status.code().unwrap_or(-1), printed)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,7 +36,8 @@ async fn sigterm_finishes_what_is_in_flight() {
         let client = client.clone();
         async move { client.response("slow", &pod("nginx:1", false)).await }
     });
-    // The slow request is in once the server holds it; the log has no line of it until it is over.
+    // The metrics show when the server has received the slow request. The log has no line about it until it is
+    // complete.
     let metrics = format!("http://{}/metrics", server.readiness);
     loop {
         let text = reqwest::get(&metrics).await.unwrap().text().await.unwrap();
@@ -47,8 +48,8 @@ async fn sigterm_finishes_what_is_in_flight() {
     server.process.signal(Signal::TERM);
     let answer = in_flight.await.unwrap();
     assert_eq!(answer["status"]["code"], 500, "{answer}");
-    let ended = server.process.wait();
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    let exit = server.process.wait();
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
 #[tokio::test]
@@ -60,7 +61,7 @@ async fn after_kill_it_starts_again_from_compiled_code() {
     assert_eq!(compiled.len(), 2, "{compiled:?}");
     let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     let before: Vec<_> = compiled.iter().map(|path| written(path)).collect();
-    // Half a file, as a crash of the machine may leave it, is made anew and nothing else is.
+    // A truncated file, as a machine crash may leave it, is compiled again. All others are reused.
     let half = fs::read(&compiled[0]).unwrap();
     fs::write(&compiled[0], &half[..half.len() / 2]).unwrap();
     let server = home.start(&[]);
@@ -85,18 +86,18 @@ fn files_below(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn what_asks_for_verification_is_never_served_unverified() {
+fn policies_that_require_verification_are_not_served_unverified() {
     let home = home();
     for arguments in [
         &["--verification-path", "/v.yml"][..],
         &["--sigstore-trust-config", "/t.json"],
         &["--enable-pprof"],
     ] {
-        let (code, said) = output(&mut home.command(arguments));
-        assert_eq!(code, 64, "{said}");
+        let (code, printed) = output(&mut home.command(arguments));
+        assert_eq!(code, 64, "{printed}");
         assert!(
-            said.contains(&format!("error: {}: ", arguments[0])) && said.contains("hint: "),
-            "{said}"
+            printed.contains(&format!("error: {}: ", arguments[0])) && printed.contains("hint: "),
+            "{printed}"
         );
     }
     let mut command = home.command(&[]);
@@ -108,15 +109,15 @@ fn what_asks_for_verification_is_never_served_unverified() {
 fn a_policy_that_is_not_ready_ends_the_start() {
     let home = home();
     home.write_policies("p: {module: 'file:///no/such.wasm'}");
-    let (code, said) = output(&mut home.command(&[]));
-    assert_eq!(code, 2, "{said}");
+    let (code, printed) = output(&mut home.command(&[]));
+    assert_eq!(code, 2, "{printed}");
     assert!(
-        said.contains("Error while downloading policy 'p' from file:///no/such.wasm"),
-        "{said}"
+        printed.contains("Error while downloading policy 'p' from file:///no/such.wasm"),
+        "{printed}"
     );
 }
 
-/// A link called `policy-server`, and the environment of a container of today.
+/// The binary called as `policy-server`, with the environment variables of existing containers.
 #[tokio::test]
 async fn todays_command_line_works_under_todays_name() {
     let home = home();
@@ -159,11 +160,11 @@ async fn a_daemon_is_left_running_with_its_pid_in_a_file() {
     command.arg("--daemon-stderr-file").arg(&log);
     let readiness = polity::free_port();
     command.args(["--readiness-probe-port", &readiness.to_string()]);
-    let (code, said) = output(&mut command);
-    assert_eq!(code, 0, "{said}");
+    let (code, printed) = output(&mut command);
+    assert_eq!(code, 0, "{printed}");
     let number: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
     let process = Pid::from_raw(number).unwrap();
-    let _leash = e2e::leash::Leash::process(number as u32).unwrap();
+    let _cleanup = e2e::cleanup::CleanupGuard::process(number as u32).unwrap();
     let url = format!("http://127.0.0.1:{readiness}/readiness");
     assert_eq!(reqwest::get(&url).await.unwrap().status(), 200);
     rustix::process::kill_process(process, Signal::TERM).unwrap();

@@ -1,4 +1,4 @@
-//! One of each kind of guest, over HTTPS: accepted, refused, mutated.
+//! Policies of each guest type over HTTPS: allowed, denied, mutated.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ both:
     assert_eq!(alone["allowed"], true, "{alone}");
 }
 
-/// A guest that accepts if the host knows the addresses of `localhost`.
+/// A guest that allows a request if the host can resolve `localhost`.
 const ASKING: &str = r#"
     (data (i32.const 0) "kubewardennetv1/dns_lookup_host\"localhost\"")
     (data (i32.const 100) "{\"accepted\":true}")

@@ -1,11 +1,11 @@
-//! Guests that mean harm: each gets an answer that says what happened, and nobody else notices.
+//! Malicious guests: each gets an error that names the cause, and other policies are not affected.
 
 use std::time::Duration;
 
 use crate::client::pod;
 use crate::server::{Home, answering, wapc};
 
-/// What the guest does, and what its callers read.
+/// The name, the code of the guest, and a part of the error message.
 const HOSTILE: &[(&str, &str, &str)] = &[
     (
         "endless",
@@ -65,7 +65,7 @@ async fn hostile_guests_hurt_nobody_else() {
     let client = server.client();
     let pod = pod("nginx:1", false);
 
-    // Everybody misbehaves once alone: what is said is told apart.
+    // Each guest alone, to check its message.
     for (name, _, expected) in HOSTILE {
         let response = client.response(name, &pod).await;
         let message = response["status"]["message"].as_str().unwrap_or_default();
@@ -73,7 +73,7 @@ async fn hostile_guests_hurt_nobody_else() {
         assert_eq!(response["status"]["code"], 500, "{name}: {response}");
     }
 
-    // Then all together, again and again, while a good policy is asked all the time.
+    // All guests together, repeatedly, while a good policy serves requests.
     let hostile: Vec<_> = (0..3)
         .flat_map(|_| HOSTILE)
         .map(|(name, ..)| {
@@ -90,6 +90,6 @@ async fn hostile_guests_hurt_nobody_else() {
     for response in hostile {
         assert_eq!(response.await.unwrap()["allowed"], false);
     }
-    let ended = server.process.interrupt();
-    assert!(ended.status.success());
+    let exit = server.process.interrupt();
+    assert!(exit.status.success());
 }

@@ -1,4 +1,4 @@
-//! `polity server` as a process: every kind of guest over HTTPS, changes under load, hostile guests, its end.
+//! `polity server` as a process: guest types over HTTPS, changes under load, malicious guests, shutdown.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,18 +1,18 @@
-//! A policy server that was started for a test.
+//! Starts a policy server for a test.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::polity::{self, Ended, Polity};
+use e2e::polity::{self, Polity, ProcessExit};
 use peers::Tool;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{Authority, Client};
 
-/// A running server with its folder: policies, certificate, store.
+/// A running policy server with its folder of policies, certificate and store.
 pub(crate) struct Server {
     pub(crate) process: Polity,
     pub(crate) address: SocketAddr,
@@ -20,14 +20,14 @@ pub(crate) struct Server {
     pub(crate) home: Home,
 }
 
-/// What a server is started from.
+/// The folder and the CA with which a server is started.
 pub(crate) struct Home {
     folder: TempDir,
     pub(crate) authority: Authority,
 }
 
 impl Home {
-    /// A folder with a certificate and this file of policies.
+    /// Creates a folder with a certificate and this policy file.
     pub(crate) fn new(policies: &str) -> Self {
         let home = Self {
             folder: polity::folder(),
@@ -43,7 +43,7 @@ impl Home {
         self.folder.path().join(name)
     }
 
-    /// Replaces the file of policies at once, as careful tools do.
+    /// Replaces the policy file atomically.
     pub(crate) fn write_policies(&self, policies: &str) {
         let draft = self.path("policies.draft");
         fs::write(&draft, policies).unwrap();
@@ -57,7 +57,7 @@ impl Home {
         fs::write(self.path("tls.key"), key).unwrap();
     }
 
-    /// Writes a guest in text as a module that says of itself what it is.
+    /// Compiles a guest from text, and adds the metadata section with its protocol version.
     pub(crate) fn write_guest(&self, name: &str, text: &str) -> String {
         let mode = match text.contains("\"_start\"") {
             true => "wasi",
@@ -103,26 +103,26 @@ impl Home {
         command
     }
 
-    /// Starts a server here.
+    /// Starts a server in this folder.
     pub(crate) fn start(self, arguments: &[&str]) -> Server {
         self.try_start(arguments)
-            .unwrap_or_else(|ended| panic!("polity server ended: {ended:?}"))
+            .unwrap_or_else(|exit| panic!("polity server exited: {exit:?}"))
     }
 
-    /// Starts a server with variables of its own.
+    /// Starts a server with these environment variables.
     pub(crate) fn start_with(self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let mut command = self.command(arguments);
         command.envs(variables.iter().copied());
         self.run(command)
-            .unwrap_or_else(|ended| panic!("polity server ended: {ended:?}"))
+            .unwrap_or_else(|exit| panic!("polity server exited: {exit:?}"))
     }
 
-    pub(crate) fn try_start(self, arguments: &[&str]) -> Result<Server, Ended> {
+    pub(crate) fn try_start(self, arguments: &[&str]) -> Result<Server, ProcessExit> {
         let command = self.command(arguments);
         self.run(command)
     }
 
-    fn run(self, mut command: Command) -> Result<Server, Ended> {
+    fn run(self, mut command: Command) -> Result<Server, ProcessExit> {
         let (process, (address, readiness)) = Polity::start_until(&mut command, serving)?;
         Ok(Server {
             process,
@@ -134,13 +134,13 @@ impl Home {
 }
 
 impl Server {
-    /// A client that trusts this server.
+    /// A client that trusts the CA of this server.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.address, &self.home.authority)
     }
 }
 
-/// The line of the log that says where the server is, as JSON or as text.
+/// Parses the addresses from the log line, in JSON or text format.
 fn serving(line: &str) -> Option<(SocketAddr, SocketAddr)> {
     let Ok(line) = serde_json::from_str::<Value>(line) else {
         let (_, fields) = line.split_once(": serving ")?;
@@ -158,21 +158,21 @@ fn serving(line: &str) -> Option<(SocketAddr, SocketAddr)> {
     Some((address("address")?, address("readiness")?))
 }
 
-/// The address of one of our own policies; `None` after saying that the test is left out.
+/// The URI of one of our policies. Returns `None` after printing that the test is skipped.
 pub(crate) fn ours(name: &str) -> Option<String> {
-    // The AssemblyScript one is committed beside its source.
+    // The module of the AssemblyScript policy is committed beside its source.
     let committed = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../policies")
         .join(name)
         .join(format!("{name}.wasm"));
     let path = match committed.canonicalize() {
         Ok(path) => path,
-        Err(_) => Tool::Policies.or_leave_out()?.join(format!("{name}.wasm")),
+        Err(_) => Tool::Policies.or_skip()?.join(format!("{name}.wasm")),
     };
     Some(format!("file://{}", path.display()))
 }
 
-/// A waPC guest in text that gives one answer to everything and accepts its settings.
+/// A waPC guest in text that always returns this response and accepts any settings.
 pub(crate) fn answering(answer: &str) -> String {
     let escaped: String = answer.bytes().map(|byte| format!("\\{byte:02x}")).collect();
     wapc(&format!(
@@ -182,7 +182,7 @@ pub(crate) fn answering(answer: &str) -> String {
     ))
 }
 
-/// A waPC guest in text whose `$validate` is given.
+/// A waPC guest in text with this `$validate` function.
 pub(crate) fn wapc(functions: &str) -> String {
     format!(
         r#"(module

@@ -1,4 +1,4 @@
-//! What is pushed to a collector: metrics and traces, by OTLP over gRPC.
+//! Metrics and traces are pushed to a collector with OTLP over gRPC.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,10 +18,10 @@ use tokio::net::TcpListener;
 use crate::client::pod;
 use crate::server::{Home, answering};
 
-/// What arrived, by the method that was called. Texts stand in protobuf as they are.
+/// The received messages by gRPC method. Protobuf contains strings unencoded.
 type Received = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// A collector that keeps what it gets and says that all is well.
+/// A collector that stores all messages and responds with success.
 async fn collector() -> (SocketAddr, Received) {
     let received = Received::default();
     let keep = async |State(received): State<Received>, uri: Uri, body: Bytes| {
@@ -30,7 +30,7 @@ async fn collector() -> (SocketAddr, Received) {
         all.extend_from_slice(&body);
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
-        // A message of no bytes, uncompressed.
+        // A message without content, uncompressed.
         let frames = [
             Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[0; 5]))),
             Ok(Frame::trailers(trailers)),
@@ -66,17 +66,17 @@ async fn metrics_and_traces_reach_a_collector() {
     let client = server.client();
     let answer = client.response("house-rule", &pod("nginx:1", false)).await;
     assert_eq!(answer["allowed"], false);
-    // The end pushes what was not pushed yet.
+    // The shutdown pushes what has not been pushed yet.
     server.process.signal(Signal::TERM);
-    let ended = server.process.wait();
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    let exit = server.process.wait();
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 
     let received = received.lock().unwrap();
     let of = |method: &str| {
         let path = format!("/opentelemetry.proto.collector.{method}/Export");
         received.get(&path).unwrap_or_else(|| {
             let paths: Vec<_> = received.keys().collect();
-            panic!("nothing for {path}, only {paths:?}\n{}", ended.said)
+            panic!("nothing for {path}, only {paths:?}\n{}", exit.stderr)
         })
     };
     let (traces, metrics) = (of("trace.v1.TraceService"), of("metrics.v1.MetricsService"));
@@ -112,7 +112,7 @@ async fn without_a_collector_requests_are_judged_all_the_same() {
     let home = Home::new("");
     let yes = home.write_guest("yes.wasm", &answering(r#"{"accepted":true}"#));
     home.write_policies(&format!("p: {{module: '{yes}'}}"));
-    // Nobody listens on the port of a listener that is gone.
+    // After the listener is dropped, no process listens on its port.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", free.local_addr().unwrap());
     drop(free);
@@ -122,6 +122,6 @@ async fn without_a_collector_requests_are_judged_all_the_same() {
     let answer = client.response("p", &pod("nginx:1", false)).await;
     assert_eq!(answer["allowed"], true);
     server.process.signal(Signal::TERM);
-    let ended = server.process.wait();
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    let exit = server.process.wait();
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }

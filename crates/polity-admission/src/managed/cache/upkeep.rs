@@ -8,9 +8,9 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::Api;
 use polity_fetch::Digest;
 use polity_host::{Demand, ModuleFacts, Reference};
-use polity_runtime::lease::Leadership;
-use polity_runtime::{Clock, Shutdown};
-use tokio::sync::watch;
+use polity_reconcile::Term;
+use polity_runtime::Clock;
+use tokio::sync::{Mutex, watch};
 use tracing::{debug, info, warn};
 
 use crate::managed::cache::shared::{SharedVault, facts};
@@ -23,48 +23,62 @@ const ROUND: Duration = Duration::from_mins(10);
 /// How long to wait after a deletion of revisions: usually several are deleted together.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// The parts of the upkeep task.
+/// The parts of the upkeep.
 pub(crate) struct Upkeep {
-    pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) store: Store,
     pub(crate) vault: Arc<SharedVault>,
     pub(crate) stateful_sets: Api<StatefulSet>,
     /// The StatefulSet of this pod.
     pub(crate) stateful_set: String,
     pub(crate) clock: Clock,
+    /// The signer that the files were last signed with, also in an earlier term.
+    pub(crate) signed_with: Mutex<Option<String>>,
 }
 
 impl Upkeep {
-    /// Runs until the shutdown. It acts only while this replica holds the lease.
-    pub(crate) async fn run(mut self, shutdown: Shutdown) {
-        let _: Option<()> = shutdown.run_until(self.work()).await;
+    /// Runs until the term ends: only the leader may change the cache.
+    pub(crate) async fn run(&self, term: &Term) {
+        let _: Option<()> = term.run_until(self.work(term)).await;
     }
 
-    async fn work(&mut self) {
-        let leading = |now: &Leadership| matches!(now, Leadership::Leading { .. });
+    async fn work(&self, term: &Term) {
         let mut signer = self.vault.signer();
-        let mut signed_with = None;
-        let mut snapshots = self.store.subscribe();
+        let mut signed_with = self.signed_with.lock().await;
+        let mut changed = self.store.subscribe();
         loop {
-            // Election and store outlive this task.
-            if self.leadership.wait_for(leading).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-            let complete = snapshots.wait_for(|snapshot| snapshot.is_complete).await;
-            let Some(snapshot) = complete.ok().map(|snapshot| snapshot.clone()) else {
-                return std::future::pending().await;
-            };
+            let snapshot = self.complete(&mut changed).await;
             let signs = signer.borrow_and_update().clone();
-            if signs.is_some() && signs != signed_with {
+            if signs.is_some() && signs != *signed_with {
                 self.sign_anew(&snapshot).await;
-                signed_with = signs;
+                *signed_with = signs;
             }
-            self.collect(&snapshot).await;
+            self.collect(&snapshot, term).await;
+            let n_revisions = snapshot.revisions.len();
             tokio::select! {
                 () = self.clock.sleep(ROUND) => {}
                 _ = signer.changed() => {}
-                () = fewer(&mut snapshots, snapshot.revisions.len()) => self.clock.sleep(SETTLE).await,
+                () = self.fewer(&mut changed, n_revisions) => self.clock.sleep(SETTLE).await,
             }
+        }
+    }
+
+    /// Waits for a complete list of revisions.
+    async fn complete(&self, changed: &mut watch::Receiver<()>) -> Snapshot {
+        loop {
+            changed.mark_unchanged();
+            let snapshot = self.store.snapshot();
+            if snapshot.is_complete {
+                return snapshot;
+            }
+            // The store lives as long as this task.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Waits until the number of revisions decreases.
+    async fn fewer(&self, changed: &mut watch::Receiver<()>, n_revisions: usize) {
+        while self.complete(changed).await.revisions.len() >= n_revisions {
+            let _ = changed.changed().await;
         }
     }
 
@@ -83,7 +97,7 @@ impl Upkeep {
     }
 
     /// Removes files that no revision refers to. This needs a complete list of revisions.
-    async fn collect(&self, snapshot: &Snapshot) {
+    async fn collect(&self, snapshot: &Snapshot, term: &Term) {
         let Some(cache) = self.vault.cache() else {
             return;
         };
@@ -91,12 +105,8 @@ impl Upkeep {
             references: references(&snapshot.revisions),
             rollout_complete: self.is_rolled_out().await,
         };
-        let (leadership, clock, now) = (
-            self.leadership.clone(),
-            self.clock.clone(),
-            self.clock.now(),
-        );
-        let leads = move || leadership.borrow().leads_at(clock.moment());
+        let (term, now) = (term.clone(), self.clock.now());
+        let leads = move || term.is_current();
         let collected =
             tokio::task::spawn_blocking(move || cache.collect(&demand, now, leads)).await;
         match collected {
@@ -125,14 +135,6 @@ fn is_complete(set: &StatefulSet) -> bool {
         && status.current_revision == status.update_revision
         && status.updated_replicas.unwrap_or(0) >= wanted
         && status.ready_replicas.unwrap_or(0) >= wanted
-}
-
-/// Waits until the number of revisions decreases.
-async fn fewer(snapshots: &mut watch::Receiver<Snapshot>, n_revisions: usize) {
-    let is_fewer = |snapshot: &Snapshot| snapshot.revisions.len() < n_revisions;
-    if snapshots.wait_for(is_fewer).await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }
 
 /// The modules of all revisions, including those that are kept only for a rollback.

@@ -159,11 +159,28 @@ impl View<'_> {
         let (crashed, others): (Vec<_>, Vec<_>) = due
             .into_iter()
             .partition(|revision| self.n_crashes(revision) > 0);
-        let mut chosen = shared_out(&running, working.len(), others);
+        let mut chosen = shared_out(&running, working.len(), self.in_turn(others));
         if chosen.is_empty() && working.is_empty() {
             chosen.extend(crashed.first());
         }
         chosen
+    }
+
+    /// The revisions of namespaces with fewer attempts that failed or are running come first. Otherwise a few namespaces
+    /// with many modules in slow registries would take every place that becomes free.
+    fn in_turn<'r>(&self, mut due: Vec<&'r Revision>) -> Vec<&'r Revision> {
+        let mut n_tried: BTreeMap<&str, usize> = BTreeMap::new();
+        let tried = self.memory.keys().filter_map(|uid| self.revisions.get(uid));
+        for namespace in tried.filter_map(|revision| revision.namespace()) {
+            *n_tried.entry(namespace).or_default() += 1;
+        }
+        let of = |revision: &Revision| {
+            revision
+                .namespace()
+                .and_then(|name| n_tried.get(name).copied())
+        };
+        due.sort_by_key(|revision| of(revision).unwrap_or_default());
+        due
     }
 
     /// How many crashes count against a revision, those before it was last given up included.

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
-use kube::core::DeserializeGuard;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client};
+use kube::Client;
+use kube::core::ObjectMeta;
 use polity_api::policies::names;
 use polity_api::policies::v1::PolicyRevision;
+use polity_reconcile::{Cache, Controller, SharedCache, Watch, resource_version};
 use tokio::sync::watch;
-use tracing::{debug, warn};
 
 use crate::managed::revision::{Revision, Revisions, Uid};
 
@@ -18,151 +16,83 @@ use crate::managed::revision::{Revision, Revisions, Uid};
 pub(crate) struct Snapshot {
     /// Whether the store has seen a complete list. Before that a missing revision does not mean a deleted one.
     pub(crate) is_complete: bool,
-    pub(crate) revisions: Arc<Revisions>,
+    pub(crate) revisions: Revisions,
 }
 
 /// The revisions as last seen. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     server: Arc<str>,
-    snapshot: Arc<watch::Sender<Snapshot>>,
+    revisions: SharedCache<Uid, Arc<Revision>>,
 }
 
 impl Store {
-    /// A store for the revisions of a server, empty until it is followed.
+    /// An empty store for the revisions of a server. [`Self::follow`] must be called before it is read.
     pub(crate) fn new(server: &str) -> Self {
+        let newest = Cache::default()
+            .newest_by(|revision: &Arc<Revision>| resource_version(&revision.object.metadata));
         Self {
             server: server.into(),
-            snapshot: Arc::new(watch::Sender::new(Snapshot::default())),
+            revisions: SharedCache::new(newest),
         }
     }
 
-    /// The current snapshot, and a notification when it changes.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Snapshot> {
-        self.snapshot.subscribe()
+    /// Is notified when a revision changes, and when the first list is complete.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.revisions.subscribe()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        // In this order: what is listed after the first line is in the second one.
+        let is_complete = self.revisions.is_listed();
+        let revisions = self.revisions.read(|revisions| {
+            let all = revisions.iter();
+            all.map(|(uid, revision)| (uid.clone(), revision.clone()))
+                .collect()
+        });
+        Snapshot {
+            is_complete,
+            revisions,
+        }
     }
 
     /// One revision, if it still exists.
     pub(crate) fn get(&self, uid: &Uid) -> Option<Arc<Revision>> {
-        self.snapshot.borrow().revisions.get(uid).cloned()
+        self.revisions.read(|revisions| revisions.get(uid).cloned())
     }
 
     /// Stores the response to a write or a read of this process. A deleted revision is not added again.
     pub(crate) fn note(&self, object: PolicyRevision) {
-        let is_known = object
-            .metadata
-            .uid
-            .as_deref()
-            .is_some_and(|uid| self.get(&uid.into()).is_some());
-        if is_known {
-            self.put(object);
-        }
+        let uid = uid(&object.metadata);
+        let revision = Revision::read(Arc::new(object), &self.server);
+        self.revisions.write(|revisions| match revision {
+            Some(revision) => revisions.refresh(uid, Arc::new(revision)),
+            // It belonged to this server until now.
+            None => revisions.delete(&uid),
+        });
     }
 
-    /// Keeps the store up to date. Never returns: a broken watch is restarted.
-    pub(crate) async fn follow(self, client: Client, namespace: &str) {
-        let api: Api<DeserializeGuard<PolicyRevision>> = Api::namespaced(client, namespace);
+    /// Keeps the store up to date while the controller runs.
+    pub(crate) fn follow(
+        &self,
+        controller: &mut Controller<Uid>,
+        client: &Client,
+        namespace: &str,
+    ) {
         let label = format!("{}={}", names::REVISION_POLICY_SERVER, self.server);
-        // List the most recent state: a stale list would load stale revisions.
-        let config = watcher::Config::default().labels(&label);
-        let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-        let mut listed = Vec::new();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(watcher::Event::Init) => listed.clear(),
-                Ok(watcher::Event::InitApply(object)) => listed.extend(readable(object)),
-                Ok(watcher::Event::InitDone) => self.replace(std::mem::take(&mut listed)),
-                Ok(watcher::Event::Apply(object)) => {
-                    if let Some(object) = readable(object) {
-                        self.put(object);
-                    }
-                }
-                Ok(watcher::Event::Delete(object)) => {
-                    use kube::Resource as _;
-                    self.remove(object.meta().uid.as_deref());
-                }
-                Err(error) => {
-                    debug!(
-                        error = &error as &dyn std::error::Error,
-                        "watch of revisions failed, retrying"
-                    );
-                }
-            }
-        }
-    }
-
-    fn replace(&self, objects: Vec<PolicyRevision>) {
-        let before = self.snapshot.borrow().revisions.clone();
-        let read = objects
-            .into_iter()
-            .filter_map(|object| Revision::read(Arc::new(object), &self.server));
-        let revisions = read.map(|revision| {
-            let known = before.get(&revision.uid);
-            let newest = match known {
-                Some(known) if is_newer(&known.object, &revision.object) => known.clone(),
-                _ => Arc::new(revision),
-            };
-            (newest.uid.clone(), newest)
-        });
-        self.snapshot.send_replace(Snapshot {
-            is_complete: true,
-            revisions: Arc::new(revisions.collect()),
-        });
-    }
-
-    fn put(&self, object: PolicyRevision) {
-        let uid = object.metadata.uid.clone();
-        let Some(revision) = Revision::read(Arc::new(object), &self.server) else {
-            // It may have belonged to this server until now.
-            self.remove(uid.as_deref());
-            return;
-        };
-        self.snapshot.send_if_modified(|snapshot| {
-            let known = snapshot.revisions.get(&revision.uid);
-            if known.is_some_and(|known| !is_newer(&revision.object, &known.object)) {
-                return false;
-            }
-            Arc::make_mut(&mut snapshot.revisions).insert(revision.uid.clone(), Arc::new(revision));
-            true
-        });
-    }
-
-    fn remove(&self, uid: Option<&str>) {
-        let Some(uid) = uid.map(Uid::from) else {
-            return;
-        };
-        self.snapshot.send_if_modified(|snapshot| {
-            snapshot.revisions.contains_key(&uid)
-                && Arc::make_mut(&mut snapshot.revisions)
-                    .remove(&uid)
-                    .is_some()
-        });
+        let server = self.server.clone();
+        controller.keep(
+            Watch::<PolicyRevision>::namespaced(client, namespace).labels(&label),
+            &self.revisions,
+            uid,
+            move |object| Revision::read(Arc::new(object.clone()), &server).map(Arc::new),
+            |_, _| {},
+        );
     }
 }
 
-/// Logs and skips an object that cannot be decoded.
-fn readable(object: DeserializeGuard<PolicyRevision>) -> Option<PolicyRevision> {
-    match object.0 {
-        Ok(object) => Some(object),
-        Err(invalid) => {
-            let name = invalid.metadata.name.unwrap_or_default();
-            warn!(name, error = %invalid.error, "cannot decode a revision");
-            None
-        }
-    }
-}
-
-/// Whether one state is later than the other. Watches lag behind the responses to our own writes.
-fn is_newer(one: &PolicyRevision, other: &PolicyRevision) -> bool {
-    let version = |object: &PolicyRevision| {
-        let version = object.metadata.resource_version.as_ref()?;
-        version.parse::<u128>().ok()
-    };
-    match (version(one), version(other)) {
-        (Some(one), Some(other)) => one > other,
-        // Versions that are not numbers cannot be compared: the last one seen wins.
-        _ => true,
-    }
+fn uid(metadata: &ObjectMeta) -> Uid {
+    metadata.uid.as_deref().unwrap_or_default().into()
 }
 
 #[cfg(test)]
@@ -176,6 +106,18 @@ mod tests {
         object
     }
 
+    /// What a watch reports.
+    fn put(store: &Store, object: PolicyRevision) {
+        let (uid, revision) = (
+            uid(&object.metadata),
+            Revision::read(Arc::new(object), "default"),
+        );
+        let revision = revision.expect("it is a revision of this server");
+        store
+            .revisions
+            .write(|revisions| revisions.apply(uid, Arc::new(revision)));
+    }
+
     fn serving(store: &Store) -> Option<bool> {
         store.get(&"r1".into()).map(|revision| revision.is_serving)
     }
@@ -183,19 +125,16 @@ mod tests {
     #[test]
     fn what_is_older_changes_nothing() {
         let store = Store::new("default");
-        assert!(!store.subscribe().borrow().is_complete);
-        store.replace(vec![at("5", Sample::new(1))]);
-        assert!(store.subscribe().borrow().is_complete);
-
+        put(&store, at("5", Sample::new(1)));
         store.note(at("7", Sample::new(1).serving()));
         assert_eq!(serving(&store), Some(true));
-        store.put(at("6", Sample::new(1)));
+        put(&store, at("6", Sample::new(1)));
         assert_eq!(serving(&store), Some(true), "the watch is behind");
-        store.replace(vec![at("6", Sample::new(1))]);
-        assert_eq!(serving(&store), Some(true), "so is a list");
-        store.put(at("8", Sample::new(1)));
+        store.note(at("6", Sample::new(1)));
+        assert_eq!(serving(&store), Some(true), "so is a response");
+        put(&store, at("8", Sample::new(1)));
         assert_eq!(serving(&store), Some(false));
-        store.put(at("x", Sample::new(1).serving()));
+        put(&store, at("x", Sample::new(1).serving()));
         assert_eq!(
             serving(&store),
             Some(true),
@@ -206,12 +145,14 @@ mod tests {
     #[test]
     fn what_is_gone_stays_gone() {
         let store = Store::new("default");
-        store.put(at("5", Sample::new(1)));
-        store.remove(Some("r1"));
+        put(&store, at("5", Sample::new(1)));
+        store
+            .revisions
+            .write(|revisions| revisions.delete(&"r1".into()));
         store.note(at("6", Sample::new(1)));
         assert_eq!(serving(&store), None);
-        store.put(at("7", Sample::new(1)));
-        store.put(at("8", Sample::new(1).server("other")));
+        put(&store, at("7", Sample::new(1)));
+        store.note(at("8", Sample::new(1).server("other")));
         assert_eq!(serving(&store), None, "it was moved to another server");
     }
 
@@ -219,11 +160,23 @@ mod tests {
     fn readers_are_woken_by_changes_only() {
         let store = Store::new("default");
         let mut reader = store.subscribe();
-        store.put(at("5", Sample::new(1)));
+        put(&store, at("5", Sample::new(1)));
         assert!(reader.has_changed().unwrap());
         reader.mark_unchanged();
-        store.put(at("5", Sample::new(1)));
-        store.remove(Some("r9"));
+        put(&store, at("5", Sample::new(1)));
+        store.note(at("5", Sample::new(1)));
         assert!(!reader.has_changed().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_store_is_not_complete_before_the_first_list() {
+        let store = Store::new("default");
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server"))
+        });
+        let mut controller = Controller::new("test", polity_runtime::Clock::system());
+        let client = Client::new(service, "default");
+        store.follow(&mut controller, &client, "default");
+        assert!(!store.snapshot().is_complete);
     }
 }

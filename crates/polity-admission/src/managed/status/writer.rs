@@ -1,17 +1,22 @@
 //! Writes changes to the status of revisions: on conflict it re-reads and retries, on failure it backs off.
 
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube::Api;
-use kube::api::PostParams;
+use kube::Client;
 use polity_api::policies::v1::PolicyRevision;
+use polity_reconcile::{Term, WriteError, WriteOutcome, Writer};
 use polity_runtime::Clock;
 use polity_runtime::retry::{Backoff, random};
 use tracing::{debug, warn};
 
+use crate::managed::revision::Uid;
 use crate::managed::revision::store::Store;
-use crate::managed::revision::{Revision, Uid};
 use crate::managed::status::Change;
+
+/// The field manager of status entries.
+const MANAGER: &str = "polity/policy-server";
 
 /// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,97 +31,84 @@ pub(crate) enum Written {
 
 /// Writes the status of revisions.
 #[derive(Clone)]
-pub(crate) struct Writer {
-    pub(crate) api: Api<PolicyRevision>,
-    pub(crate) store: Store,
-    pub(crate) clock: Clock,
+pub(crate) struct StatusWriter {
+    writer: Writer<PolicyRevision>,
+    store: Store,
+    clock: Clock,
 }
 
-/// The outcome of one attempt to write.
-enum Tried {
-    Over(Written),
-    /// A conflict, with the revision as another writer left it.
-    Conflict,
-    Failed(kube::Error),
-}
+impl StatusWriter {
+    pub(crate) fn new(client: &Client, store: Store, clock: Clock) -> Self {
+        Self {
+            writer: Writer::new(client, MANAGER),
+            store,
+            clock,
+        }
+    }
 
-impl Writer {
-    /// Writes a change, with retries until it succeeds. `may` is called right before each attempt.
-    pub(crate) async fn write(
+    /// Writes a change, and fails if the API server does not answer.
+    pub(crate) async fn try_write(
         &self,
         uid: &Uid,
         change: &Change,
-        may: impl Fn() -> bool,
-    ) -> Written {
-        let mut conflicts = conflicts();
-        let mut failures = Backoff::new(Duration::from_secs(1), Duration::from_mins(1), random);
-        loop {
-            let Some(revision) = self.store.get(uid) else {
-                return Written::TooLate;
-            };
-            let delay = match self.attempt(&revision, change, &may).await {
-                Tried::Over(written) => return written,
-                Tried::Conflict => conflicts.next(),
-                Tried::Failed(error) => {
-                    warn!(
-                        revision = revision.name(),
-                        error = &error as &dyn std::error::Error,
-                        "status write failed, retrying"
-                    );
-                    conflicts = self::conflicts();
-                    failures.next()
-                }
-            };
-            self.clock.sleep(delay.unwrap_or_default()).await;
-        }
-    }
-
-    async fn attempt(&self, revision: &Revision, change: &Change, may: impl Fn() -> bool) -> Tried {
-        if !revision.is_enabled {
-            return Tried::Over(Written::TooLate);
-        }
-        let generation = revision.object.spec.policy_generation;
-        let status = change.applied(revision.status(), generation, self.clock.now());
-        let Some(status) = status else {
-            return Tried::Over(Written::Done);
+    ) -> Result<Written, WriteError> {
+        let Some(revision) = self.store.get(uid) else {
+            return Ok(Written::TooLate);
         };
-        if !may() {
-            return Tried::Over(Written::NotAllowed);
-        }
-        let mut object = PolicyRevision::clone(&revision.object);
-        object.status = Some(status);
-        let name = revision.name();
-        match self
-            .api
-            .replace_status(name, &PostParams::default(), &object)
+        let now = self.clock.now();
+        let is_too_late = AtomicBool::new(false);
+        let next = |object: &PolicyRevision| {
+            if !object.spec.enabled || object.metadata.deletion_timestamp.is_some() {
+                is_too_late.store(true, Ordering::Relaxed);
+                return None;
+            }
+            change.applied(object.status.as_ref(), object.spec.policy_generation, now)
+        };
+        let writer = &self.writer;
+        match writer
+            .change_status(&self.clock, &*revision.object, next)
             .await
         {
-            Ok(object) => {
-                debug!(revision = name, ?change, "status written");
+            Ok(WriteOutcome::Written(object)) => {
+                debug!(revision = revision.name(), ?change, "status written");
                 self.store.note(object);
-                Tried::Over(Written::Done)
+                Ok(Written::Done)
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => self.read_again(revision).await,
-            Err(kube::Error::Api(status)) if status.code == 404 => Tried::Over(Written::TooLate),
-            Err(error) => Tried::Failed(error),
+            Ok(WriteOutcome::Unchanged) if is_too_late.load(Ordering::Relaxed) => {
+                Ok(Written::TooLate)
+            }
+            Ok(WriteOutcome::Unchanged) => Ok(Written::Done),
+            Err(WriteError::NotFound { .. }) => Ok(Written::TooLate),
+            Err(error) => Err(error),
         }
     }
 
-    /// Reads the revision after a conflict: the watch may take a while to show it.
-    async fn read_again(&self, revision: &Revision) -> Tried {
-        match self.api.get_opt(revision.name()).await {
-            Ok(Some(object)) if object.metadata.uid.as_deref() == Some(revision.uid.as_str()) => {
-                self.store.note(object);
-                Tried::Conflict
-            }
-            // Another revision of the same name.
-            Ok(Some(_) | None) => Tried::Over(Written::TooLate),
-            Err(error) => Tried::Failed(error),
-        }
+    /// Writes a change, with retries until it succeeds.
+    pub(crate) async fn write(&self, uid: &Uid, change: &Change) -> Written {
+        self.write_while(uid, change, || true).await
     }
-}
 
-/// Random delays spread the retries of writers that met in a conflict.
-fn conflicts() -> Backoff<fn() -> f64> {
-    Backoff::new(Duration::from_millis(20), Duration::from_secs(1), random)
+    /// Writes a change, with retries until it succeeds or the term ends. The client must be guarded by the term.
+    pub(crate) async fn write_in(&self, term: &Term, uid: &Uid, change: &Change) -> Written {
+        self.write_while(uid, change, || term.is_current()).await
+    }
+
+    async fn write_while(&self, uid: &Uid, change: &Change, may: impl Fn() -> bool) -> Written {
+        let mut failures = Backoff::new(Duration::from_secs(1), Duration::from_mins(1), random);
+        while may() {
+            match self.try_write(uid, change).await {
+                Ok(written) => return written,
+                Err(_) if !may() => break,
+                Err(error) => {
+                    warn!(
+                        revision_uid = %uid,
+                        error = &error as &dyn Error,
+                        "status write failed, retrying"
+                    );
+                }
+            }
+            self.clock.sleep(failures.next().unwrap_or_default()).await;
+        }
+        Written::NotAllowed
+    }
 }

@@ -7,9 +7,7 @@ use kube::Api;
 use polity_runtime::Clock;
 use polity_testing::{Fault, FaultyClient, eventually};
 
-use super::test_cluster::{Replica, TestCluster};
-
-const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
+use super::test_cluster::{INITIALIZED, Replica, TestCluster, loaded_on};
 
 impl TestCluster {
     async fn faulty_replica(&self, ordinal: i32) -> (Replica, FaultyClient) {
@@ -36,14 +34,12 @@ async fn a_leader_that_is_cut_off_serves_on_and_another_leads() {
     cluster.until_leads("policy-server-default-0_pod-0").await;
     let second = cluster.replica(1).await;
     let old = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
-    let on_both = format!("{READY} Ready[0]=True/PolicyReady Ready[1]=True/PolicyReady");
+    let on_both = format!("{INITIALIZED} Ready[0]=True/PolicyReady Ready[1]=True/PolicyReady");
     cluster.until_conditions(&old, &on_both).await;
 
     faulty.cut_off();
     let new = cluster.add("p", 2, &cluster.guest("no.wasm", false)).await;
-    cluster
-        .until_conditions(&new, &format!("{READY} Ready[1]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&new, 1).await;
     cluster.until_leads("policy-server-default-1_pod-1").await;
     assert_eq!(
         cluster.ask(&first, "clusterwide-p/1").await,
@@ -53,7 +49,7 @@ async fn a_leader_that_is_cut_off_serves_on_and_another_leads() {
     cluster.disable(&old).await;
 
     let modules = cluster.status(&new).await.modules;
-    faulty.mend();
+    faulty.clear_faults();
     cluster.until_conditions(&new, &on_both).await;
     cluster
         .until_answer(&first, "clusterwide-p/1", (404, None))
@@ -100,11 +96,12 @@ async fn a_leader_may_end_at_any_write() {
             .await;
         eventually("it is initialised and ready", || async {
             let told = cluster.conditions(&revision).await;
-            let is_good = told.starts_with(READY) && told.ends_with("Ready[1]=True/PolicyReady");
+            let is_good =
+                told.starts_with(INITIALIZED) && told.ends_with("Ready[1]=True/PolicyReady");
             if is_good { Ok(()) } else { Err(told) }
         })
         .await;
-        faulty.mend();
+        faulty.clear_faults();
         first.stop().await;
         second.stop().await;
     }
@@ -115,9 +112,7 @@ async fn without_an_api_server_it_serves_on_and_catches_up() {
     let mut cluster = TestCluster::start_on_disk().await;
     let replica = cluster.replica(0).await;
     let old = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
-    cluster
-        .until_conditions(&old, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&old, 0).await;
     cluster.serve(&old).await;
     cluster
         .until_answer(&replica, "clusterwide-p", (200, Some(true)))
@@ -142,9 +137,7 @@ async fn without_an_api_server_it_serves_on_and_catches_up() {
     cluster
         .until_answer(&replica, "clusterwide-p/1", (404, None))
         .await;
-    cluster
-        .until_conditions(&new, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&new, 0).await;
     assert_eq!(
         cluster.ask(&replica, "clusterwide-q/1").await,
         (200, Some(false))
@@ -169,7 +162,7 @@ async fn cut_off_for_minutes_it_serves_on_and_then_reports_its_state() {
         })
         .await;
     };
-    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    let ready = loaded_on(0);
     let old = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
     until_conditions(&old, &ready).await;
     cluster.serve(&old).await;
@@ -186,7 +179,7 @@ async fn cut_off_for_minutes_it_serves_on_and_then_reports_its_state() {
         assert_eq!(cluster.readiness(&replica).await, 200);
     }
     assert_eq!(cluster.conditions(&new).await, "");
-    faulty.mend();
+    faulty.clear_faults();
     until_conditions(&new, &ready).await;
     assert_eq!(cluster.conditions(&old).await, ready);
     replica.stop_by(&clock).await;

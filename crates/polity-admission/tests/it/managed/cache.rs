@@ -1,5 +1,6 @@
 //! Replicas that share a module cache on one volume (docs/spec/admission.md#19-9).
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,9 +13,8 @@ use polity_runtime::Clock;
 use polity_testing::eventually;
 use serde_json::json;
 
-use super::test_cluster::{Replica, TestCluster, revision};
+use super::test_cluster::{INITIALIZED, Replica, TestCluster, loaded_on, revision};
 
-const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
 /// The controller's authority, and the Secret it has made for the server.
@@ -51,27 +51,61 @@ impl Signing {
     }
 }
 
-impl TestCluster {
-    fn sharing_options(&self, ordinal: i32, signing: &Signing) -> ManagedOptions {
+/// A cluster whose replicas share a cache on one volume.
+struct SharingCluster {
+    cluster: TestCluster,
+    signing: Signing,
+}
+
+impl Deref for SharingCluster {
+    type Target = TestCluster;
+
+    fn deref(&self) -> &TestCluster {
+        &self.cluster
+    }
+}
+
+impl SharingCluster {
+    async fn start() -> Self {
+        let cluster = TestCluster::start().await;
+        let signing = Signing::new(cluster.folder.path());
+        Self { cluster, signing }
+    }
+
+    /// With a replica that has loaded a policy.
+    async fn start_loaded() -> (Self, Replica, String) {
+        let cluster = Self::start().await;
+        let replica = cluster.sharing(0).await;
+        let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
+        cluster.until_loaded(&revision, 0).await;
+        (cluster, replica, revision)
+    }
+
+    fn sharing_options(&self, ordinal: i32) -> ManagedOptions {
         let mut options = self.options(ordinal, self.client.clone());
         options.cache = Some(CacheOptions {
             directory: self.folder.path().join("cache"),
-            signing: signing.secret.clone(),
+            signing: self.signing.secret.clone(),
         });
         options
     }
 
-    async fn sharing(&self, ordinal: i32, signing: &Signing) -> Replica {
-        Replica::start(self.sharing_options(ordinal, signing)).await
+    async fn sharing(&self, ordinal: i32) -> Replica {
+        Replica::start(self.sharing_options(ordinal)).await
     }
 
-    /// One whose time is the test's, and which leads on when much of that passes at once.
-    async fn sharing_by(&self, clock: &Clock, ordinal: i32, signing: &Signing) -> Replica {
-        let mut options = self.sharing_options(ordinal, signing);
+    /// A replica with the clock of the test. It stays the leader when much time passes at once.
+    async fn sharing_by(&self, clock: &Clock, ordinal: i32) -> Replica {
+        let mut options = self.sharing_options(ordinal);
         options.server.clock = clock.clone();
         options.lease.lease_duration = Duration::from_hours(4);
         options.lease.renew_deadline = Duration::from_hours(3);
         Replica::start(options).await
+    }
+
+    /// Removes the module from its source: what is not cached cannot be loaded.
+    fn remove_source(&self, guest: &str) {
+        std::fs::remove_file(self.folder.path().join(guest)).unwrap();
     }
 
     /// Every file of the cache.
@@ -94,18 +128,12 @@ impl TestCluster {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_need_no_registry_once_it_is_cached() {
-    let cluster = TestCluster::start().await;
-    let signing = Signing::new(cluster.folder.path());
-    let first = cluster.sharing(0, &signing).await;
-    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
-    cluster
-        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    let (cluster, first, revision) = SharingCluster::start_loaded().await;
     cluster.serve(&revision).await;
     assert_eq!(cluster.cached().len(), 4, "two files with their signatures");
-    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
+    cluster.remove_source("yes.wasm");
 
-    let second = cluster.sharing(1, &signing).await;
+    let second = cluster.sharing(1).await;
     cluster.until_ready(&second).await;
     assert_eq!(
         cluster.ask(&second, "clusterwide-p").await,
@@ -123,13 +151,7 @@ async fn replicas_need_no_registry_once_it_is_cached() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_tampered_with_is_never_loaded_and_always_healed() {
-    let cluster = TestCluster::start().await;
-    let signing = Signing::new(cluster.folder.path());
-    let first = cluster.sharing(0, &signing).await;
-    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
-    cluster
-        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    let (cluster, first, revision) = SharingCluster::start_loaded().await;
     cluster.serve(&revision).await;
     first.stop().await;
 
@@ -146,7 +168,7 @@ async fn what_was_tampered_with_is_never_loaded_and_always_healed() {
             .iter()
             .filter(|path| !is_flipped || is_code(path))
             .for_each(flip);
-        let replica = cluster.sharing(0, &signing).await;
+        let replica = cluster.sharing(0).await;
         cluster.until_ready(&replica).await;
         assert_eq!(
             cluster.ask(&replica, "clusterwide-p").await,
@@ -154,7 +176,7 @@ async fn what_was_tampered_with_is_never_loaded_and_always_healed() {
             "{what}"
         );
         replica.stop().await;
-        let healed = cluster.sharing(0, &signing).await;
+        let healed = cluster.sharing(0).await;
         cluster.until_ready(&healed).await;
         let compiled = "polity_revision_phase_seconds_count{phase=\"compile\"}";
         assert_eq!(cluster.metric(&healed, compiled).await, None, "{what}");
@@ -163,24 +185,18 @@ async fn what_was_tampered_with_is_never_loaded_and_always_healed() {
 
     // Nothing to heal it from: said, and not served.
     cluster.cached().iter().for_each(flip);
-    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
-    let hopeless = cluster.sharing(0, &signing).await;
+    cluster.remove_source("yes.wasm");
+    let hopeless = cluster.sharing(0).await;
     hopeless.ends().await.unwrap_err();
     assert_eq!(
         cluster.conditions(&revision).await,
-        format!("{READY} Ready[0]=False/SignatureInvalid")
+        format!("{INITIALIZED} Ready[0]=False/SignatureInvalid")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_a_renewal_what_is_good_is_signed_anew() {
-    let cluster = TestCluster::start().await;
-    let signing = Signing::new(cluster.folder.path());
-    let first = cluster.sharing(0, &signing).await;
-    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
-    cluster
-        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    let (cluster, first, _) = SharingCluster::start_loaded().await;
     let signatures = || -> Vec<Vec<u8>> {
         let mut files = cluster.cached();
         files.retain(|path| path.to_string_lossy().ends_with(".sig"));
@@ -191,11 +207,13 @@ async fn after_a_renewal_what_is_good_is_signed_anew() {
             .collect()
     };
     let before = signatures();
-    let previous = std::fs::read_to_string(signing.secret.join("tls.crt")).unwrap();
-    let issued = signing.issue();
-    signing.write("previous.crt", &previous);
-    signing.write("tls.key", &issued.key.to_pem());
-    signing.write("tls.crt", &issued.certificate.to_pem());
+    let previous = std::fs::read_to_string(cluster.signing.secret.join("tls.crt")).unwrap();
+    let issued = cluster.signing.issue();
+    cluster.signing.write("previous.crt", &previous);
+    cluster.signing.write("tls.key", &issued.key.to_pem());
+    cluster
+        .signing
+        .write("tls.crt", &issued.certificate.to_pem());
     eventually("all files have new signatures", || async {
         let after = signatures();
         before.iter().all(|signature| !after.contains(signature))
@@ -203,9 +221,9 @@ async fn after_a_renewal_what_is_good_is_signed_anew() {
     .await;
 
     // The old certificate is no longer trusted, and the registry is gone.
-    std::fs::remove_file(signing.secret.join("previous.crt")).unwrap();
-    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
-    let second = cluster.sharing(1, &signing).await;
+    std::fs::remove_file(cluster.signing.secret.join("previous.crt")).unwrap();
+    cluster.remove_source("yes.wasm");
+    let second = cluster.sharing(1).await;
     cluster
         .until_answer(&second, "clusterwide-p/1", (200, Some(true)))
         .await;
@@ -216,11 +234,10 @@ async fn after_a_renewal_what_is_good_is_signed_anew() {
 /// A rollback loads the recorded digest, wherever the tag points now and whether or not the registry responds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rollback_needs_no_registry() {
-    let cluster = TestCluster::start().await;
-    let signing = Signing::new(cluster.folder.path());
-    let replica = cluster.sharing(0, &signing).await;
+    let cluster = SharingCluster::start().await;
+    let replica = cluster.sharing(0).await;
     let uri = cluster.guest("moving.wasm", true);
-    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    let ready = loaded_on(0);
     let first = cluster.add("p", 1, &uri).await;
     cluster.until_conditions(&first, &ready).await;
     assert_eq!(cluster.guest("moving.wasm", false), uri, "the tag moves");
@@ -230,7 +247,7 @@ async fn a_rollback_needs_no_registry() {
     cluster
         .until_answer(&replica, "clusterwide-p/1", (404, None))
         .await;
-    std::fs::remove_file(cluster.folder.path().join("moving.wasm")).unwrap();
+    cluster.remove_source("moving.wasm");
 
     let mut back = revision("ClusterAdmissionPolicy", "p", 3, json!({ "module": uri }));
     back["metadata"]["annotations"]["kubewarden.io/rollback-of"] = json!("1");
@@ -250,10 +267,9 @@ async fn a_rollback_needs_no_registry() {
 /// Seventy minutes after a policy was deleted none of its files is left, and every file that other policies need is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn files_go_with_the_policy_and_the_hour() {
-    let cluster = TestCluster::start().await;
-    let signing = Signing::new(cluster.folder.path());
+    let cluster = SharingCluster::start().await;
     let clock = Clock::manual(Clock::system().now());
-    let replica = cluster.sharing_by(&clock, 0, &signing).await;
+    let replica = cluster.sharing_by(&clock, 0).await;
     let kept = cluster
         .add("kept", 1, &cluster.guest("yes.wasm", true))
         .await;
@@ -264,7 +280,7 @@ async fn files_go_with_the_policy_and_the_hour() {
         eventually("it is ready", || async {
             // Whatever waits on the clock, such as the election, goes on.
             clock.advance(Duration::from_millis(200));
-            cluster.conditions(revision).await == format!("{READY} Ready[0]=True/PolicyReady")
+            cluster.conditions(revision).await == loaded_on(0)
         })
         .await;
     }
@@ -294,13 +310,7 @@ async fn files_go_with_the_policy_and_the_hour() {
 /// run the new version the old code goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
-    let cluster = TestCluster::start().await;
-    let signing = Signing::new(cluster.folder.path());
-    let before = cluster.sharing(0, &signing).await;
-    let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
-    cluster
-        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    let (cluster, before, revision) = SharingCluster::start_loaded().await;
     cluster.serve(&revision).await;
     before.stop().await;
     let version = format!("optimized-kw-v{}", polity_runtime::VERSION);
@@ -315,12 +325,12 @@ async fn after_an_upgrade_code_is_made_once_and_the_old_code_goes() {
             .replace(&version, "optimized-kw-v0.0.1");
         std::fs::rename(&path, name).unwrap();
     }
-    std::fs::remove_file(cluster.folder.path().join("yes.wasm")).unwrap();
+    cluster.remove_source("yes.wasm");
 
     let clock = Clock::manual(Clock::system().now());
-    let first = cluster.sharing_by(&clock, 0, &signing).await;
+    let first = cluster.sharing_by(&clock, 0).await;
     cluster.until_ready(&first).await;
-    let second = cluster.sharing(1, &signing).await;
+    let second = cluster.sharing(1).await;
     cluster.until_ready(&second).await;
     let compiled = "polity_revision_phase_seconds_count{phase=\"compile\"}";
     assert_eq!(cluster.metric(&first, compiled).await, Some(1.0));

@@ -7,10 +7,8 @@ use axum::Router;
 use polity_testing::eventually;
 use serde_json::json;
 
-use super::test_cluster::TestCluster;
+use super::test_cluster::{INITIALIZED, TestCluster, loaded_on};
 use crate::support::{METADATA, answering, module, review};
-
-const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn from_created_to_ready_on_every_replica() {
@@ -23,7 +21,7 @@ async fn from_created_to_ready_on_every_replica() {
     cluster
         .until_conditions(
             &revision,
-            &format!("{READY} Ready[0]=True/PolicyReady Ready[1]=True/PolicyReady"),
+            &format!("{INITIALIZED} Ready[0]=True/PolicyReady Ready[1]=True/PolicyReady"),
         )
         .await;
 
@@ -146,9 +144,7 @@ async fn groups_are_served_with_their_members() {
     });
     let group = super::test_cluster::revision("ClusterAdmissionPolicyGroup", "g", 1, spec);
     let group = cluster.add_object(group).await;
-    cluster
-        .until_conditions(&group, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&group, 0).await;
     assert_eq!(cluster.status(&group).await.modules.len(), 2);
     for (path, expected) in [
         ("clusterwide-group-g/1", false),
@@ -171,7 +167,7 @@ async fn a_rollback_brings_back_the_same_bytes() {
     let replica = cluster.replica(0).await;
     let uri = cluster.guest("moving.wasm", true);
     let first = cluster.add("p", 1, &uri).await;
-    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    let ready = loaded_on(0);
     cluster.until_conditions(&first, &ready).await;
 
     // The module at the reference has changed since.
@@ -246,7 +242,7 @@ async fn deleted_while_it_is_pulled_it_leaves_nothing() {
     let again = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
     assert_eq!(again, old, "the same name, another revision");
     gate.add_permits(1);
-    let ready = format!("{READY} Ready[0]=True/PolicyReady");
+    let ready = loaded_on(0);
     cluster.until_conditions(&again, &ready).await;
     let modules = cluster.status(&again).await.modules;
     assert!(modules[0].uri.ends_with("yes.wasm"), "{modules:?}");
@@ -264,9 +260,7 @@ async fn a_stopping_server_responds_until_the_end() {
     let mut options = cluster.options(0, cluster.client.clone());
     options.server.shutdown_delay = std::time::Duration::from_secs(1);
     let replica = super::test_cluster::Replica::start(options).await;
-    cluster
-        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&revision, 0).await;
     let (address, admin) = (replica.address, replica.admin);
     let stopping = tokio::spawn(replica.stop());
     eventually("it is not ready any more", || async {

@@ -2,18 +2,14 @@
 
 use polity_testing::eventually;
 
-use super::test_cluster::TestCluster;
-
-const READY: &str = "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
+use super::test_cluster::{INITIALIZED, TestCluster};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_restart_serves_again_what_served() {
     let cluster = TestCluster::start().await;
     let revision = cluster.add("p", 1, &cluster.guest("yes.wasm", true)).await;
     let before = cluster.replica(0).await;
-    cluster
-        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&revision, 0).await;
     cluster.serve(&revision).await;
     before.stop().await;
 
@@ -24,9 +20,7 @@ async fn a_restart_serves_again_what_served() {
         (200, Some(true)),
         "ready means that it serves"
     );
-    cluster
-        .until_conditions(&revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&revision, 0).await;
     after.stop().await;
 }
 
@@ -41,9 +35,7 @@ async fn what_serves_and_cannot_be_loaded_ends_the_start() {
         .await;
     let before = cluster.replica(0).await;
     for revision in [&good, &lost] {
-        cluster
-            .until_conditions(revision, &format!("{READY} Ready[0]=True/PolicyReady"))
-            .await;
+        cluster.until_loaded(revision, 0).await;
     }
     cluster.serve(&good).await;
     before.stop().await;
@@ -54,7 +46,7 @@ async fn what_serves_and_cannot_be_loaded_ends_the_start() {
     let after = cluster.replica(0).await;
     cluster.until_ready(&after).await;
     cluster
-        .until_conditions(&lost, &format!("{READY} Ready[0]=False/PullError"))
+        .until_conditions(&lost, &format!("{INITIALIZED} Ready[0]=False/PullError"))
         .await;
     assert_eq!(
         cluster.ask(&after, "clusterwide-good").await,
@@ -83,7 +75,7 @@ async fn what_serves_and_cannot_be_loaded_ends_the_start() {
     assert!(cause.contains("clusterwide-lost: cannot read"), "{cause}");
     assert_eq!(
         cluster.conditions(&lost).await,
-        format!("{READY} Ready[0]=False/PullError")
+        format!("{INITIALIZED} Ready[0]=False/PullError")
     );
 }
 
@@ -94,9 +86,7 @@ async fn what_ended_the_process_before_waits_until_the_rest_serves() {
         .add("poison", 1, &cluster.guest("poison.wasm", true))
         .await;
     let before = cluster.replica(0).await;
-    cluster
-        .until_conditions(&poison, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&poison, 0).await;
     before.stop().await;
     let loading = cluster.replica_folder(0).join("polity-loading");
     assert_eq!(
@@ -110,7 +100,7 @@ async fn what_ended_the_process_before_waits_until_the_rest_serves() {
     let after = cluster.replica(0).await;
     cluster.until_ready(&after).await;
     cluster
-        .until_conditions(&poison, &format!("{READY} Ready[0]=False/LoadError"))
+        .until_conditions(&poison, &format!("{INITIALIZED} Ready[0]=False/LoadError"))
         .await;
     let status = cluster.status(&poison).await;
     let said = &status.conditions.last().unwrap().message;
@@ -122,8 +112,6 @@ async fn what_ended_the_process_before_waits_until_the_rest_serves() {
     let next = cluster
         .add("poison", 2, &cluster.guest("yes.wasm", true))
         .await;
-    cluster
-        .until_conditions(&next, &format!("{READY} Ready[0]=True/PolicyReady"))
-        .await;
+    cluster.until_loaded(&next, 0).await;
     after.stop().await;
 }

@@ -23,6 +23,15 @@ use crate::support::{METADATA, answering, review, server_options, write_guest};
 
 const NAMESPACE: &str = "kubewarden";
 
+/// The conditions of a revision that the leader has initialised, before those of replicas.
+pub(crate) const INITIALIZED: &str =
+    "Scheduled=True/PolicyScheduled Initialized=True/PolicyInitialized";
+
+/// The conditions of a revision that one replica has loaded.
+pub(crate) fn loaded_on(ordinal: i32) -> String {
+    format!("{INITIALIZED} Ready[{ordinal}]=True/PolicyReady")
+}
+
 /// A cluster with our kinds.
 pub(crate) struct TestCluster {
     pub(crate) server: Option<TestServer>,
@@ -181,6 +190,11 @@ impl TestCluster {
             )
         });
         told.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Waits until a revision is initialised, and this replica alone reports that it has loaded it.
+    pub(crate) async fn until_loaded(&self, revision: &str, ordinal: i32) {
+        self.until_conditions(revision, &loaded_on(ordinal)).await;
     }
 
     pub(crate) async fn until_conditions(&self, revision: &str, expected: &str) {

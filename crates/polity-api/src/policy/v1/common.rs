@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Whether violations are only reported or also corrected. Both spellings are accepted and preserved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum RemediationAction {
     Inform,
     #[serde(rename = "inform")]
@@ -17,7 +19,17 @@ pub enum RemediationAction {
 }
 
 impl RemediationAction {
-    /// What it means, whatever its spelling.
+    /// The spelling in the object.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Inform => "Inform",
+            Self::InformLowercase => "inform",
+            Self::Enforce => "Enforce",
+            Self::EnforceLowercase => "enforce",
+        }
+    }
+
+    /// The action, in either spelling.
     pub fn action(self) -> polity_core::governance::Action {
         match self {
             Self::Inform | Self::InformLowercase => polity_core::governance::Action::Inform,

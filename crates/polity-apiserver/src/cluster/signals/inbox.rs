@@ -1,4 +1,4 @@
-//! What the garbage collector has to look at.
+//! The work queue of the garbage collector.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::object::Stored;
 
-/// How many changes wait before the collector looks at everything instead.
+/// If more changes are waiting, the collector checks all objects instead.
 const INBOX_LIMIT: usize = 100_000;
 
 /// Changes the collector has not seen yet.
@@ -19,7 +19,7 @@ pub struct GarbageInbox {
 }
 
 impl GarbageInbox {
-    /// Notes a commit; any may concern owners or dependents.
+    /// Records a commit. Any commit may affect owners or dependents.
     pub fn committed(&self, stored: &Stored, deleted: bool) {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if changes.len() < INBOX_LIMIT {

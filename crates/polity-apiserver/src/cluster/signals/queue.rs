@@ -1,11 +1,11 @@
-//! A work queue that contains each name at most once, however often it is pushed.
+//! A work queue that contains each name at most once.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Names waiting to be looked at. Bounded by the number of names there are.
+/// Names that wait to be processed. Bounded by the number of existing names.
 #[derive(Debug)]
 pub struct Queue<T> {
     waiting: Mutex<BTreeSet<T>>,
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_said_twice_is_looked_at_once() {
+    async fn a_name_that_is_pushed_twice_is_processed_once() {
         let queue = Queue::default();
         for name in ["b", "a", "b"] {
             queue.push(name);

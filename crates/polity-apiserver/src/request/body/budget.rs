@@ -13,7 +13,8 @@ use polity_kinds::status::ApiError;
 
 /// For the first [`LARGE_BYTES`] of every body: 256 requests of that size, and thousands of usual ones.
 const START_BYTES: usize = 16 << 20;
-/// For what is beyond: 16 bodies of the greatest size. A decoded object takes several times the bytes of its text.
+/// The budget for the rest of bodies: 16 bodies of the maximum size. A decoded object takes several times the bytes of
+/// its text.
 const REST_BYTES: usize = 48 << 20;
 
 /// The budget of all clusters of a process.
@@ -38,7 +39,7 @@ impl BodyBudget {
         }
     }
 
-    /// Adds bytes to what a request holds, or refuses the request when too much is in flight.
+    /// Adds bytes to the reservation of a request, or refuses the request when too much is in flight.
     pub(super) fn reserve(&self, held: &mut Reservation, n_bytes: usize) -> Result<(), ApiError> {
         let n_start = n_bytes.min(LARGE_BYTES.saturating_sub(held.n_bytes));
         take(&self.start, &mut held.start, n_start)?;

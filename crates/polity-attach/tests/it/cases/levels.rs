@@ -7,7 +7,7 @@ use crate::world::{
 };
 
 #[test]
-fn case_1_direct_single() {
+fn a_single_direct_policy_is_effective() {
     let graph = Fixture::new()
         .service("s", &[])
         .policy("H", "a", 1, &["Service/s"], json!({"path": "/ok"}))
@@ -17,7 +17,7 @@ fn case_1_direct_single() {
 }
 
 #[test]
-fn case_2_direct_same_field_differs() {
+fn direct_policies_that_set_one_field_conflict() {
     let graph = Fixture::new()
         .service("s", &[])
         .policy("H", "a", 1, &["Service/s"], json!({"path": "/ok"}))
@@ -52,7 +52,7 @@ fn case_2_direct_same_field_differs() {
 }
 
 #[test]
-fn case_3_direct_disjoint_fields() {
+fn direct_policies_with_disjoint_fields_are_merged_unless_the_strategy_is_none() {
     let world = Fixture::new()
         .service("s", &[])
         .policy("H", "a", 1, &["Service/s"], json!({"path": "/ok"}))
@@ -86,7 +86,7 @@ fn case_3_direct_disjoint_fields() {
 }
 
 #[test]
-fn case_3b_direct_with_and_without_section() {
+fn a_direct_policy_on_a_section_replaces_that_of_the_whole() {
     let graph = Fixture::new()
         .service("s", &["web", "admin"])
         .policy(
@@ -116,7 +116,7 @@ fn case_3b_direct_with_and_without_section() {
     );
 }
 
-fn case_4() -> Fixture {
+fn three_levels() -> Fixture {
     Fixture::new()
         .chain()
         .policy(
@@ -143,8 +143,8 @@ fn case_4() -> Fixture {
 }
 
 #[test]
-fn case_4_three_levels_both_stanzas() {
-    let graph = case_4().graph();
+fn defaults_and_overrides_merge_over_three_levels() {
+    let graph = three_levels().graph();
     assert_eq!(
         value(&graph, "Service/s", None),
         json!({"retries": 1, "timeout": "5s", "tls": "1.2"})
@@ -180,7 +180,7 @@ fn case_4_three_levels_both_stanzas() {
 }
 
 #[test]
-fn case_5_same_level_age_decides_per_field() {
+fn at_one_level_the_older_policy_wins_per_field() {
     let world = Fixture::new()
         .chain()
         .policy(
@@ -220,7 +220,7 @@ fn case_5_same_level_age_decides_per_field() {
 }
 
 #[test]
-fn case_6_same_level_same_second() {
+fn at_one_level_and_second_the_name_decides() {
     let graph = Fixture::new()
         .chain()
         .policy("K", "zeta", 1, &["G"], json!({"overrides": {"limit": 5}}))
@@ -237,7 +237,7 @@ fn case_6_same_level_same_second() {
 }
 
 #[test]
-fn case_7_same_level_newer_override_against_older_default() {
+fn a_newer_override_wins_over_an_older_default() {
     let graph = Fixture::new()
         .chain()
         .policy("K", "old", 1, &["G"], json!({"defaults": {"limit": 10}}))
@@ -258,7 +258,7 @@ fn case_7_same_level_newer_override_against_older_default() {
 }
 
 #[test]
-fn case_8_namespace_policy_gateway_and_route_in_the_same_namespace() {
+fn a_namespace_policy_covers_gateway_and_route_in_its_namespace() {
     let graph = Fixture::new()
         .chain()
         .policy(
@@ -291,7 +291,7 @@ fn case_8_namespace_policy_gateway_and_route_in_the_same_namespace() {
 }
 
 #[test]
-fn case_9_namespace_policy_in_the_routes_own_namespace() {
+fn a_namespace_policy_covers_the_routes_of_its_namespace() {
     let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
@@ -341,7 +341,7 @@ fn case_9_namespace_policy_in_the_routes_own_namespace() {
 }
 
 #[test]
-fn case_10_one_route_two_gateways() {
+fn a_route_with_two_gateways_has_a_result_for_each() {
     let graph = Fixture::new()
         .class()
         .gateway("g1", &["l1"])
@@ -395,7 +395,7 @@ fn case_10_one_route_two_gateways() {
 }
 
 #[test]
-fn case_11_listener_section() {
+fn a_policy_can_target_a_listener() {
     let graph = Fixture::new()
         .class()
         .gateway("g", &["http", "https"])
@@ -440,7 +440,7 @@ fn case_11_listener_section() {
 }
 
 #[test]
-fn case_12_rule_section_below_a_route() {
+fn a_policy_can_target_a_rule_of_a_route() {
     let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
@@ -475,7 +475,7 @@ fn case_12_rule_section_below_a_route() {
 }
 
 #[test]
-fn case_13_one_service_behind_two_routes_of_one_gateway() {
+fn a_service_behind_two_routes_has_a_result_for_each() {
     let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
@@ -512,7 +512,7 @@ fn case_13_one_service_behind_two_routes_of_one_gateway() {
 }
 
 #[test]
-fn case_14_fully_overridden_below() {
+fn a_policy_that_is_overridden_everywhere_says_so() {
     let graph = Fixture::new()
         .chain()
         .policy(
@@ -545,9 +545,9 @@ fn case_14_fully_overridden_below() {
     );
 }
 
-/// A labelled kind in the group of Gateway API and one in any other behave the same (A4): kinds are data.
+/// A labelled kind behaves the same in the group of Gateway API and in any other group.
 #[test]
-fn case_4_holds_whatever_the_group() {
+fn the_group_of_a_kind_makes_no_difference() {
     let mut kind = crd("TimeoutPolicy", "Namespaced", "inherited", &body());
     kind["spec"]["group"] = json!("gateway.networking.k8s.io");
     kind["metadata"]["name"] = json!("timeoutpolicys.gateway.networking.k8s.io");

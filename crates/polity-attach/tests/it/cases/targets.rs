@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::world::{Fixture, check_status, policy, reference, value};
 
 #[test]
-fn case_15_target_not_found() {
+fn a_target_that_is_not_found_is_reported() {
     let graph = Fixture::new()
         .chain()
         .policy(
@@ -48,7 +48,7 @@ fn case_15_target_not_found() {
 }
 
 #[test]
-fn case_16_several_targets_one_wrong() {
+fn one_wrong_target_leaves_the_others_in_effect() {
     let graph = Fixture::new()
         .class()
         .gateway("g", &["http"])
@@ -92,7 +92,7 @@ fn case_16_several_targets_one_wrong() {
 }
 
 #[test]
-fn case_17_invalid() {
+fn an_invalid_policy_has_no_effect() {
     let many: Vec<String> = (0..17).map(|index| format!("HTTPRoute/r{index}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let both = {
@@ -164,7 +164,7 @@ fn grant(from_kind: &str, from_namespace: &str, to_kind: &str) -> Value {
 }
 
 #[test]
-fn case_18_cross_namespace() {
+fn a_target_in_another_namespace_needs_a_reference_grant() {
     let world = Fixture::new().chain().policy(
         "K",
         "app/a",

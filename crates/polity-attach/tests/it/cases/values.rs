@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::world::{Fixture, check_status, reference, results, value};
 
 #[test]
-fn case_19_nested_objects() {
+fn nested_objects_merge_field_by_field() {
     let graph = Fixture::new()
         .chain()
         .policy(
@@ -32,7 +32,7 @@ fn case_19_nested_objects() {
 }
 
 #[test]
-fn case_20_non_scalars() {
+fn lists_and_maps_are_replaced_as_a_whole() {
     let above = json!({"tags": {"a": "9"}, "codes": ["c"], "hosts": [{"name": "x", "w": 5}]});
     let below = json!({"tags": {"a": "1", "b": "2"}, "codes": ["a", "b"], "hosts": [{"name": "x", "w": 1}, {"name": "y", "w": 2}]});
     let graph = Fixture::new()
@@ -64,7 +64,7 @@ fn choosing() -> Fixture {
 }
 
 #[test]
-fn case_21_mixed_strategies_three_levels() {
+fn strategies_can_differ_on_three_levels() {
     let graph = choosing()
         .chain()
         .route("sibling", &["g"], &[("-", &[])])
@@ -102,7 +102,7 @@ fn case_21_mixed_strategies_three_levels() {
 }
 
 #[test]
-fn case_21b_atomic_and_patch_side_by_side() {
+fn atomic_and_patch_kinds_work_side_by_side() {
     let graph = choosing()
         .class()
         .gateway("g1", &["l"])
@@ -168,7 +168,7 @@ fn case_21b_atomic_and_patch_side_by_side() {
 }
 
 #[test]
-fn case_22_direct_and_inherited_kinds_joined_in_one_merge_group() {
+fn direct_and_inherited_kinds_can_share_a_merge_group() {
     let world = Fixture::new()
         .chain()
         .policy("H", "a", 1, &["R"], json!({"timeout": "1s"}))
@@ -199,7 +199,7 @@ fn case_22_direct_and_inherited_kinds_joined_in_one_merge_group() {
 }
 
 #[test]
-fn case_23_bound_object_field() {
+fn a_field_of_a_bound_object_takes_part() {
     let binding = json!([{"field": "timeout", "object": {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"},
                           "path": "spec.rules[].timeouts.request"}]);
     let world = Fixture::new()
@@ -236,7 +236,7 @@ fn case_23_bound_object_field() {
 }
 
 #[test]
-fn case_24_hostname_decides_the_path() {
+fn the_hostname_decides_the_path() {
     let listener = |name: &str, hostname: &str| json!({"name": name, "port": 80, "protocol": "HTTP", "hostname": hostname});
     let graph = Fixture::new()
         .class()
@@ -263,7 +263,7 @@ fn case_24_hostname_decides_the_path() {
 }
 
 #[test]
-fn case_25_virtual_target() {
+fn a_virtual_target_takes_policies() {
     let graph = Fixture::new()
         .config(json!({"virtualKinds": [{"group": "acme.test", "kind": "ExternalService", "names": [{"name": "foo.test"}]}]}))
         .policy("K", "a", 1, &["ExternalService/foo.test"], json!({"defaults": {"retries": 5}}))
@@ -282,7 +282,7 @@ fn case_25_virtual_target() {
 }
 
 #[test]
-fn case_26_namespace_wide_delete_the_parable() {
+fn deleting_a_namespace_wide_policy_changes_all_its_routes() {
     let mut world = Fixture::new().namespace("baker").policy(
         "K",
         "baker/all",

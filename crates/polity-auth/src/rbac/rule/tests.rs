@@ -1,4 +1,4 @@
-//! What a rule allows, and what covers what.
+//! Requests that a rule allows, and coverage between rules.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -92,7 +92,7 @@ fn paths_match_exactly_by_star_or_by_prefix() {
 }
 
 #[test]
-fn what_is_missing_is_joined_and_sorted() {
+fn missing_permissions_are_joined_and_sorted() {
     let owned = [Rule::on_resources(&["get"], &[""], &["pods"])];
     let needed = [
         Rule::on_resources(&["get", "list", "watch"], &[""], &["pods", "secrets"]),
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_covered_is_allowed(
+    fn covered_permissions_are_allowed(
         owned in any_rules(),
         needed in any_rules(),
         group in select(vec!["", "apps", "batch"]),

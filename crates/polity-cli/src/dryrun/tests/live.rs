@@ -11,13 +11,13 @@ use super::super::generate;
 use super::*;
 
 /// A server with a few objects, how to reach it, and the same objects in a file.
-struct World {
+struct Cluster {
     runtime: tokio::runtime::Runtime,
     server: TestServer,
     folder: tempfile::TempDir,
 }
 
-impl World {
+impl Cluster {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ fn object(api_version: &str, kind: &str, object: &impl serde::Serialize) -> Valu
 
 #[test]
 fn a_cluster_and_files_of_it_say_the_same() {
-    let world = World::new();
+    let cluster = Cluster::new();
     let web = |spec: &str| {
         format!(
             "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, namespace: default}}, spec: {spec}}}"
@@ -120,11 +120,11 @@ fn a_cluster_and_files_of_it_say_the_same() {
             "[exit 2]",
         ),
     ] {
-        let (live, files) = world.both(&definition);
+        let (live, files) = cluster.both(&definition);
         assert!(live.contains(expected), "{definition}: {live}");
         assert_eq!(essence(&live), essence(&files), "{definition}");
     }
-    world.stop();
+    cluster.stop();
 }
 
 /// The answer without the lines around differences: a file has lost what only a server gives.
@@ -135,9 +135,9 @@ fn essence(text: &str) -> Vec<&str> {
 
 #[test]
 fn kinds_are_generated_from_discovery() {
-    let world = World::new();
-    let text = world.runtime.block_on(async {
-        let client = world.server.client().await;
+    let cluster = Cluster::new();
+    let text = cluster.runtime.block_on(async {
+        let client = cluster.server.client().await;
         let definitions = Api::all(client.clone());
         let definition = objects::widget_definition();
         let all = PostParams::default();
@@ -155,7 +155,7 @@ fn kinds_are_generated_from_discovery() {
         assert!(text.contains(expected), "{text}");
     }
     assert!(!text.contains('/'), "no subresources: {text}");
-    world.stop();
+    cluster.stop();
 }
 
 #[test]

@@ -30,13 +30,18 @@ pub(super) fn findings(observed: &ObservedCluster, now: Timestamp) -> Vec<Findin
             None => n_protect += 1,
         }
     }
-    let is_empty = findings.is_empty() && observed.has_read(List::Policies);
-    if n_protect + n_monitor > 0 || is_empty {
-        let message = format!(
-            "{} active ({n_protect} in protect mode, {n_monitor} in monitor mode)",
-            count(n_protect + n_monitor)
-        );
+    let n_active = n_protect + n_monitor;
+    let is_empty = observed.policies.is_empty() && observed.has_read(List::Policies);
+    if n_active > 0 {
+        let of_all = match observed.policies.len() {
+            n_all if n_all == n_active => count(n_active),
+            n_all => format!("{n_active} of {}", count(n_all)),
+        };
+        let message =
+            format!("{of_all} active ({n_protect} in protect mode, {n_monitor} in monitor mode)");
         findings.push(Finding::ok(CHECK, message));
+    } else if is_empty {
+        findings.push(Finding::ok(CHECK, "there are no policies"));
     }
     findings
 }

@@ -70,7 +70,7 @@ fn fine(observed: &ObservedCluster, server: &ObservedServer) -> Option<Finding> 
     Some(Finding::ok(CHECK, message))
 }
 
-/// A server that goes, or that nobody wants to run, while policies need it.
+/// A server that is deleted or scaled to zero while policies need it.
 fn presence(observed: &ObservedCluster, server: &ObservedServer) -> Option<Finding> {
     let state = if server.is_being_deleted {
         "is being deleted"

@@ -6,7 +6,7 @@ use polity_pki::{Authority, ServerNames};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::health::table;
+use crate::health::{Severity, table};
 use crate::output::Paint;
 use crate::policy::lifecycle::PolicyKind;
 
@@ -188,6 +188,35 @@ fn policies_that_failed_or_are_stuck_are_problems() {
     }), @r"
     –   policies   ClusterAdmissionPolicy a: not looked at by a controller for 20s: No controller has seen the policy yet.
     ");
+}
+
+#[test]
+fn policies_that_are_not_active_are_not_counted_as_active() {
+    let counted = |change: &dyn Fn(&mut ObservedCluster)| {
+        let mut observed = installation();
+        change(&mut observed);
+        let findings = findings(&observed, now()).into_iter();
+        let ok = findings
+            .filter(|finding| finding.check == "policies" && finding.severity == Severity::Ok);
+        ok.map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    let elsewhere = || {
+        policy("b", |object| {
+            object["spec"]["policyServer"] = "missing".into();
+        })
+    };
+    assert_eq!(
+        counted(&|observed| observed.policies.push(elsewhere())),
+        ["1 of 2 policies active (1 in protect mode, 0 in monitor mode)"]
+    );
+    assert_eq!(
+        counted(&|observed| observed.policies = vec![elsewhere()]),
+        [""; 0]
+    );
+    assert_eq!(
+        counted(&|observed| observed.policies.clear()),
+        ["there are no policies"]
+    );
 }
 
 #[test]

@@ -11,6 +11,10 @@ const CHECK: &str = "webhooks";
 const RESTART: &str = "restart the controller: it writes webhooks again at its start";
 
 pub(super) fn findings(observed: &ObservedCluster, now: Timestamp) -> Vec<Finding> {
+    if observed.controller.is_absent {
+        let message = "no controller is installed in this cluster";
+        return vec![Finding::not_applicable(CHECK, message)];
+    }
     let mut findings = own(observed, now);
     findings.extend(of_policies(observed, now));
     if findings.is_empty() && observed.has_read(List::Webhooks) {

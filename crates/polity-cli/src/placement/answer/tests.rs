@@ -3,7 +3,7 @@
 use polity_rollout::explain;
 use serde_json::json;
 
-use super::Answer;
+use super::Selection;
 use crate::output::Paint;
 use polity_source::{FleetManifests, Manifests};
 
@@ -75,7 +75,7 @@ metadata:
 status: {decisions: [{clusterName: c1, reason: ""}, {clusterName: c3, reason: ""}, {clusterName: gone, reason: ""}]}
 "#;
 
-fn answer(text: &str, takes_decisions: bool) -> Answer {
+fn answer(text: &str, takes_decisions: bool) -> Selection {
     let manifests = Manifests::from_text("fleet.yaml", text);
     assert_eq!(manifests.problems, []);
     let files = FleetManifests::read(&manifests);
@@ -89,7 +89,7 @@ fn answer(text: &str, takes_decisions: bool) -> Answer {
         .iter()
         .filter(|_| takes_decisions)
         .collect();
-    Answer::new(document, placement, &explanation, &standing)
+    Selection::new(document, placement, &explanation, &standing)
 }
 
 #[test]

@@ -197,6 +197,27 @@ async fn a_name_that_is_not_there_is_told_with_where_it_was_looked_for() {
             "there is an AdmissionPolicy in namespace shop: -n shop",
         ),
         (
+            &["team-label"],
+            "there is no policy \"team-label\" (looked at AdmissionPolicy, AdmissionPolicyGroup in namespace default; \
+             ClusterAdmissionPolicy, ClusterAdmissionPolicyGroup)",
+            "there is an AdmissionPolicy in namespace shop: -n shop",
+        ),
+        (
+            &["privileged-pods", "-n", "shop"],
+            "there is no policy \"privileged-pods\" (looked at AdmissionPolicy, AdmissionPolicyGroup in namespace shop)",
+            "privileged-pods is cluster-wide (ClusterAdmissionPolicy): leave out -n and --kind",
+        ),
+        (
+            &["pods/privileged-pods"],
+            "\"pods\" is no kind of admission policy",
+            "the kinds are ap, apg, cap, capg",
+        ),
+        (
+            &["cap/privileged-pods", "--kind", "ap"],
+            "two kinds are given: ClusterAdmissionPolicy and AdmissionPolicy",
+            "leave out --kind",
+        ),
+        (
             &["unlike", "--kind", "CAP"],
             "there is no policy \"unlike\" (looked at ClusterAdmissionPolicy)",
             "kubectl get cap -A lists them",
@@ -204,6 +225,18 @@ async fn a_name_that_is_not_there_is_told_with_where_it_was_looked_for() {
     ] {
         let told = setup.not_found(admin(), words).await;
         assert_eq!(told, (message.to_owned(), hint.to_owned()), "{words:?}");
+    }
+
+    for words in [
+        &["clusteradmissionpolicy/privileged-pods"][..],
+        &["cap/privileged-pods"],
+        &[
+            "ClusterAdmissionPolicies.policies.kubewarden.io",
+            "privileged-pods",
+        ],
+        &["ap/team-label", "-n", "shop"],
+    ] {
+        setup.find(words).await;
     }
 
     // An owner in one namespace may not read the policies of the cluster, and finds their own all the same.

@@ -20,13 +20,16 @@ const OFFERED: usize = 4;
 /// Which policy.
 #[derive(Debug, clap::Args)]
 pub(super) struct NamedPolicy {
-    /// The policy, or the group of policies
-    #[arg(value_name = "NAME")]
+    /// The policy or policy group; `KIND/NAME` and `KIND NAME` work as in kubectl
+    #[arg(value_name = "[KIND/]NAME")]
     name: String,
-    /// Its namespace, for kinds that live in one [default: that of the kubeconfig]
+    /// The name, if the first argument is the kind.
+    #[arg(value_name = "NAME", hide = true, conflicts_with = "kind")]
+    name_after_kind: Option<String>,
+    /// Its namespace, for namespaced kinds [default: that of the kubeconfig]
     #[arg(short = 'n', long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Its kind [default: the one that has such a name]
+    /// Its kind [default: the kind that has a policy of this name]
     #[arg(long, value_name = "KIND", value_parser = kind::value_parser(), ignore_case = true)]
     kind: Option<PolicyKind>,
     #[command(flatten)]
@@ -48,12 +51,13 @@ impl NamedPolicy {
 
     pub(super) async fn find_with(&self, client: Client) -> anyhow::Result<Found> {
         let namespace = self.namespace.clone();
+        let (kind, name) = self.kind_and_name()?;
         let search = Search {
-            name: &self.name,
+            name,
             namespace: namespace.unwrap_or_else(|| client.default_namespace().to_owned()),
-            kinds: match (self.kind, &self.namespace) {
+            kinds: match (kind, &self.namespace) {
                 (Some(kind), _) => vec![kind],
-                // Whoever names a namespace means something in it.
+                // A namespace rules out the kinds of the cluster.
                 (None, Some(_)) => vec![
                     PolicyKind::AdmissionPolicy,
                     PolicyKind::AdmissionPolicyGroup,
@@ -63,6 +67,35 @@ impl NamedPolicy {
             client,
         };
         search.run().await
+    }
+}
+
+impl NamedPolicy {
+    /// The kind, if one is named, and the name.
+    fn kind_and_name(&self) -> Result<(Option<PolicyKind>, &str), Hinted> {
+        let (kind, name) = match (&self.name_after_kind, self.name.split_once('/')) {
+            (Some(name), _) => (self.name.as_str(), name.as_str()),
+            (None, Some((kind, name))) => (kind, name),
+            (None, None) => return Ok((self.kind, &self.name)),
+        };
+        let Some(kind) = kind::parse(kind) else {
+            let shorts = NAMESPACED_FIRST.map(PolicyKind::short);
+            return Err(Hinted::new(
+                format!("{kind:?} is no kind of admission policy"),
+                format!("the kinds are {}", shorts.join(", ")),
+            ));
+        };
+        match self.kind {
+            Some(other) if other != kind => Err(Hinted::new(
+                format!(
+                    "two kinds are given: {} and {}",
+                    kind.as_str(),
+                    other.as_str()
+                ),
+                "leave out --kind",
+            )),
+            _ => Ok((Some(kind), name)),
+        }
     }
 }
 
@@ -163,7 +196,8 @@ impl Search<'_> {
                 names.into_iter().map(|name| (*kind, name)).collect()
             })
             .collect();
-        let elsewhere = join_all(self.kinds.iter().map(|kind| self.elsewhere(*kind))).await;
+        // Without a namespace and a kind, all kinds were searched; else the name may be one of the others.
+        let elsewhere = join_all(NAMESPACED_FIRST.map(|kind| self.elsewhere(kind))).await;
         let elsewhere: Vec<_> = elsewhere.into_iter().flatten().collect();
         Hinted::new(message, self.hint(&known, &elsewhere))
     }
@@ -187,16 +221,42 @@ impl Search<'_> {
         format!("looked at {}", parts.join("; "))
     }
 
-    fn hint(&self, known: &[(PolicyKind, String)], elsewhere: &[(PolicyKind, String)]) -> String {
-        let near = nearest(self.name, known);
+    fn hint(
+        &self,
+        known: &[(PolicyKind, String)],
+        elsewhere: &[(PolicyKind, Option<String>)],
+    ) -> String {
+        let name = self.name;
+        match elsewhere {
+            [] => {}
+            [(kind, None), ..] => {
+                return format!(
+                    "{name} is cluster-wide ({}): leave out -n and --kind",
+                    kind.as_str()
+                );
+            }
+            [(kind, Some(namespace))] => {
+                return format!(
+                    "there is an {} in namespace {namespace}: -n {namespace}",
+                    kind.as_str()
+                );
+            }
+            several => {
+                let namespaces = several
+                    .iter()
+                    .filter_map(|(_, namespace)| namespace.as_ref());
+                let options: Vec<String> = namespaces
+                    .map(|namespace| format!("-n {namespace}"))
+                    .collect();
+                return format!(
+                    "there are policies of this name in other namespaces: {}",
+                    options.join(" or ")
+                );
+            }
+        }
+        let near = nearest(name, known);
         if !near.is_empty() {
             return format!("did you mean {}?", near.join(", "));
-        }
-        if let [(kind, namespace), ..] = elsewhere {
-            return format!(
-                "there is an {} in namespace {namespace}: -n {namespace}",
-                kind.as_str()
-            );
         }
         let kinds: Vec<_> = self.kinds.iter().map(|kind| kind.short()).collect();
         format!("kubectl get {} -A lists them", kinds.join(","))
@@ -212,18 +272,13 @@ impl Search<'_> {
         }
     }
 
-    /// The namespaces that have such a policy, for those who may know.
-    async fn elsewhere(&self, kind: PolicyKind) -> Vec<(PolicyKind, String)> {
-        if !kind.is_namespaced() {
-            return Vec::new();
-        }
+    /// The namespaces that have such a policy, as far as this user may list it; none for a cluster-wide kind.
+    async fn elsewhere(&self, kind: PolicyKind) -> Vec<(PolicyKind, Option<String>)> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &api_resource(kind));
         let params = ListParams::default().fields(&format!("metadata.name={}", self.name));
         let listed = api.list_metadata(&params).await;
         let items = listed.map(|list| list.items).unwrap_or_default();
-        let namespaces = items
-            .into_iter()
-            .filter_map(|object| object.metadata.namespace);
+        let namespaces = items.into_iter().map(|object| object.metadata.namespace);
         namespaces.map(|namespace| (kind, namespace)).collect()
     }
 }

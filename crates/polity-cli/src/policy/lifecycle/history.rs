@@ -41,7 +41,8 @@ struct Entry {
     generation: i64,
     is_current: bool,
     is_serving: bool,
-    /// `Active`, `Failed` or `Superseded`; the phase of the current one, if it is known.
+    /// `Active` for the generation that is served, `Replaced` for one that was active before, `Failed`, or `Superseded`
+    /// for one that never was active; the phase of the current generation, if it is known.
     result: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<Timestamp>,
@@ -99,8 +100,10 @@ impl Entry {
                 Phase::Active => "Active",
                 Phase::Failed => "Failed",
             }),
-            // When a later generation was written is known once it is an earlier one.
-            created_at: policy.created.filter(|_| policy.generation == 1),
+            created_at: match policy.generation {
+                1 => policy.created,
+                _ => policy.changed,
+            },
             rollback_of: rollback_of(policy, policy.generation),
             module,
             members,
@@ -112,7 +115,11 @@ impl Entry {
             generation: entry.generation,
             is_current: false,
             is_serving: policy.serving() == Some(entry.generation),
-            result: Some(in_a_word(entry.result)),
+            result: Some(match entry.result {
+                // It was active, and is no longer unless it is served.
+                HistoryResult::Active if policy.serving() != Some(entry.generation) => "Replaced",
+                result => in_a_word(result),
+            }),
             created_at: entry.created_at.as_ref().map(|time| time.0),
             rollback_of: rollback_of(policy, entry.generation),
             module: entry.module.clone(),

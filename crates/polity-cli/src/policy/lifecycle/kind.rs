@@ -19,12 +19,19 @@ pub(super) fn value_parser() -> impl TypedValueParser<Value = PolicyKind> {
         let value = PossibleValue::new(short).aliases([singular, plural]);
         value.help(kind.as_str())
     });
-    PossibleValuesParser::new(values).try_map(|typed| {
-        NAMESPACED_FIRST
-            .into_iter()
-            .find(|kind| spellings(*kind).contains(&typed.to_lowercase().as_str()))
-            .ok_or("no kind of policies")
-    })
+    PossibleValuesParser::new(values)
+        .try_map(|typed| parse(&typed).ok_or("no kind of admission policy"))
+}
+
+/// The kind of a spelling.
+pub(super) fn parse(text: &str) -> Option<PolicyKind> {
+    let text = text.to_lowercase();
+    let name = text
+        .strip_suffix(".policies.kubewarden.io")
+        .unwrap_or(&text);
+    NAMESPACED_FIRST
+        .into_iter()
+        .find(|kind| spellings(*kind).contains(&name))
 }
 
 fn spellings(kind: PolicyKind) -> [&'static str; 3] {

@@ -59,7 +59,11 @@ fn policy(generation: i64, annotations: Value, mut status: Value) -> Policy {
     let object = json!({
         "apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
         "metadata": {"name": "trusted-registries", "namespace": "shop", "uid": "u", "generation": generation,
-                     "creationTimestamp": ago(40), "annotations": annotations},
+                     "creationTimestamp": ago(40), "annotations": annotations, "managedFields": [
+                         {"manager": "polity", "operation": "Update", "time": ago(6), "fieldsV1": {"f:spec": {}}},
+                         {"manager": "polity", "operation": "Update", "time": ago(1), "subresource": "status",
+                          "fieldsV1": {"f:status": {}}},
+                     ]},
         "spec": {"module": "registry://registry.example.com/policies/trusted-registries:v1", "mode": "protect",
                  "policyServer": "default"},
         "status": status,
@@ -213,9 +217,9 @@ fn a_broken_update_and_the_way_back() {
     );
     let history = History::of(&back).table(now(), Paint::plain());
     insta::assert_snapshot!(history, @r"
-    GENERATION   RESULT   AGE   MODULE                                                           REMARKS
-    3            Active   -     registry://registry.example.com/policies/trusted-registries:v1   current, serving, rollback to 1
-    2            Failed   10s   registry://registry.example.com/policies/trusted-registries:v1
-    1            Active   40s   registry://registry.example.com/policies/trusted-registries:v1
+    GENERATION   RESULT     AGE   MODULE                                                           REMARKS
+    3            Active     6s    registry://registry.example.com/policies/trusted-registries:v1   current, serving, rollback to 1
+    2            Failed     10s   registry://registry.example.com/policies/trusted-registries:v1
+    1            Replaced   40s   registry://registry.example.com/policies/trusted-registries:v1
     ");
 }

@@ -33,11 +33,13 @@ pub(crate) struct Policy {
     /// G: the generation of its specification.
     pub(crate) generation: i64,
     pub(crate) created: Option<Timestamp>,
+    /// When the specification was last changed, as far as the API server records it.
+    pub(crate) changed: Option<Timestamp>,
     pub(crate) is_being_deleted: bool,
     pub(crate) policy_server: String,
     pub(crate) mode: String,
     pub(crate) modules: Modules,
-    /// What somebody asked to return to, and the controller has not looked at.
+    /// The generation of a rollback that the controller has not processed yet.
     pub(crate) rollback_to: Option<String>,
     /// The last rollback the controller made.
     pub(crate) rolled_back: Option<RolledBack>,
@@ -79,6 +81,7 @@ impl Policy {
             resource_version: metadata.resource_version.clone(),
             generation: metadata.generation.unwrap_or_default(),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            changed: changed(object),
             is_being_deleted: metadata.deletion_timestamp.is_some(),
             policy_server: text("policyServer", DEFAULT_POLICY_SERVER),
             mode: text("mode", "protect"),
@@ -164,6 +167,19 @@ impl fmt::Display for Policy {
         }
         f.write_str(&self.name)
     }
+}
+
+/// The last time at which a field manager wrote the specification.
+fn changed(object: &DynamicObject) -> Option<Timestamp> {
+    let managers = object.managed_fields().iter();
+    let of_spec = managers.filter(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        entry.subresource.is_none() && fields.is_some_and(|fields| fields.0.get("f:spec").is_some())
+    });
+    of_spec
+        .filter_map(|entry| entry.time.as_ref())
+        .map(|time| time.0)
+        .max()
 }
 
 impl Modules {

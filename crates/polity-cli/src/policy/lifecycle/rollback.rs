@@ -14,6 +14,7 @@ use super::find::{Found, NamedPolicy};
 use super::follow::Follow;
 use super::goal::{Goal, Verdict};
 use super::policy::Policy;
+use super::preflight;
 use super::target::{self, Target};
 use super::wait::Waited;
 use crate::exit::{Exit, Hinted};
@@ -37,11 +38,11 @@ const EVENT_PAUSE: Duration = Duration::from_millis(200);
 
 Without --to: the serving generation if the current one is not active, else the
 newest earlier one that was active. The old specification becomes a new
-generation and goes in like any update. A tool that applies manifests from Git
-puts its own back at its next sync: roll back there too.
+generation and is processed like every update. A tool that applies manifests
+from Git restores its own at its next sync: roll back there too.
 
 Exit codes: 0 done, 1 with --wait: it was refused, failed, or took too long
-(stderr says why), 2 error.")]
+(stderr has the reason), 2 error, or the API would refuse it.")]
 pub(crate) struct RollbackArgs {
     /// The generation to return to
     #[arg(long, value_name = "GENERATION", value_parser = clap::value_parser!(i64).range(1..))]
@@ -73,6 +74,9 @@ impl RollbackArgs {
         let clock = Clock::system();
         let deadline = clock.moment() + timeout.0;
         let target = target::choose(&found.policy, to).map_err(Hinted::from)?;
+        if let Some(refused) = preflight::refusal(&found, &target).await {
+            return Err(refused.into());
+        }
         eprintln!("{}", announcement(&found.policy, &target));
         let before = events::about(&found.client, &found.policy).await;
         let request = ask(&mut found, &target).await?;
@@ -227,17 +231,17 @@ impl Following<'_> {
         let goal = match progress {
             Progress::Made(generation) => {
                 eprintln!(
-                    "generation {generation} is made of generation {}",
+                    "generation {generation} has the specification of generation {}",
                     self.request.to
                 );
                 Goal::Generation(generation)
             }
             Progress::Dropped => match self.answer().await {
-                Answer::NothingToChange(note) => {
+                WithoutRollback::NothingToChange(note) => {
                     eprintln!("{note}");
                     Goal::Active
                 }
-                Answer::No(why) => return Ok(Waited::Missed(why)),
+                WithoutRollback::No(why) => return Ok(Waited::Missed(why)),
             },
             Progress::Over(why) => return Ok(Waited::Missed(why)),
         };
@@ -269,11 +273,12 @@ impl Following<'_> {
     }
 
     /// What the controller told about a rollback that it did not make. The Event comes after the annotation has gone.
-    async fn answer(&self) -> Answer {
+    async fn answer(&self) -> WithoutRollback {
         let until = self.deadline.min(self.clock.moment() + EVENT_PATIENCE);
         loop {
             let events = events::about(&self.found.client, &self.found.policy).await;
-            if let Some(answer) = Answer::among(&events::fresh(self.before, events.told())) {
+            if let Some(answer) = WithoutRollback::among(&events::fresh(self.before, events.told()))
+            {
                 return answer;
             }
             let silent = match events {
@@ -286,7 +291,7 @@ impl Following<'_> {
                 Events::Listed(_) => None,
             };
             if let Some(silent) = silent {
-                return Answer::No(format!("the policy was not rolled back; {silent}"));
+                return WithoutRollback::No(format!("the policy was not rolled back; {silent}"));
             }
             self.clock.sleep(EVENT_PAUSE).await;
         }
@@ -295,12 +300,12 @@ impl Following<'_> {
 
 /// What came of a rollback that made no generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum WithoutRollback {
     NothingToChange(String),
     No(String),
 }
 
-impl Answer {
+impl WithoutRollback {
     /// The newest of the Events that are about rollbacks.
     pub(super) fn among(told: &[&Told]) -> Option<Self> {
         told.iter()

@@ -1,4 +1,4 @@
-//! `polity policy status`: where a policy stands, generation by generation and replica by replica.
+//! `polity policy status`: the state of a policy by generation and replica.
 
 use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::output::{OutputArgs, Paint};
 
 /// How many Events are shown.
 const N_EVENTS: usize = 10;
-/// Events are written after the status they tell of.
+/// Events are written after the status that they are about.
 const EVENTS_FOLLOW: Duration = Duration::from_secs(1);
 
-/// Show where a policy stands: its generations, its replicas, what serves and who is awaited
+/// Show the state of a policy: generations, replicas, and what is served
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   polity policy status team-label -n shop
@@ -33,7 +33,7 @@ Events in its namespace (in default for a policy of the whole cluster).
 
 Exit codes: 0 fine, 1 the current generation has failed, 2 error.")]
 pub(crate) struct StatusArgs {
-    /// Go on with every change, until the policy is deleted
+    /// Show every change until the policy is deleted
     #[arg(short = 'w', long)]
     watch: bool,
     #[command(flatten)]
@@ -67,7 +67,7 @@ impl StatusArgs {
     }
 }
 
-/// Shows every change until the policy is gone, or nobody reads on.
+/// Shows every change until the policy is deleted or the output is closed.
 pub(super) async fn follow<W: Write>(
     found: &Found,
     screen: &mut Screen<W>,
@@ -107,7 +107,7 @@ async fn sleep_until(clock: &Clock, moment: Option<polity_runtime::Moment>) {
     }
 }
 
-/// Reads what belongs to a view; that Events cannot be read is told once.
+/// Reads what belongs to a view; prints once that Events cannot be read.
 #[derive(Default)]
 struct Look {
     has_told: bool,

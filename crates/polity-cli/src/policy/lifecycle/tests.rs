@@ -10,7 +10,7 @@ use super::goal::{Goal, Verdict};
 use super::history::History;
 use super::kind::PolicyKind;
 use super::policy::Policy;
-use super::rollback::{Answer, Progress, Request, announcement};
+use super::rollback::{Progress, Request, WithoutRollback, announcement};
 use super::screen::Screen;
 use super::table;
 use super::target::{NoTarget, choose};
@@ -586,7 +586,7 @@ fn the_answer_is_among_the_fresh_events() {
         told("a", "RollbackFailed", 1),
         told("b", "PolicyRolledBack", 1),
     ];
-    assert_eq!(Answer::among(&fresh(&before, &before)), None);
+    assert_eq!(WithoutRollback::among(&fresh(&before, &before)), None);
     let again = [
         told("a", "RollbackFailed", 2),
         before[1].clone(),
@@ -594,8 +594,8 @@ fn the_answer_is_among_the_fresh_events() {
     ];
     let why = "RollbackFailed: A note\nabout RollbackFailed.".to_owned();
     assert_eq!(
-        Answer::among(&fresh(&before, &again)),
-        Some(Answer::No(why))
+        WithoutRollback::among(&fresh(&before, &again)),
+        Some(WithoutRollback::No(why))
     );
     let new = [
         before[0].clone(),
@@ -604,8 +604,8 @@ fn the_answer_is_among_the_fresh_events() {
     ];
     let note = "A note\nabout PolicyRolledBack.".to_owned();
     assert_eq!(
-        Answer::among(&fresh(&before, &new)),
-        Some(Answer::NothingToChange(note))
+        WithoutRollback::among(&fresh(&before, &new)),
+        Some(WithoutRollback::NothingToChange(note))
     );
 }
 

@@ -29,7 +29,7 @@ pub(super) struct View {
     pub(super) serving_generation: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) awaited: Option<Awaited>,
-    /// What somebody asked to return to, and the controller has not looked at.
+    /// The generation of a rollback that the controller has not processed yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rollback_to_generation: Option<String>,
     /// Oldest first: what is enforced, then what is on its way.

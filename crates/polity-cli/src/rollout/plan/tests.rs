@@ -36,7 +36,7 @@ fn governance(manifests: &Manifests) -> HubManifests<'_> {
     governance
 }
 
-fn plan_of(manifests: &Manifests, name: &str) -> anyhow::Result<Answer> {
+fn plan_of(manifests: &Manifests, name: &str) -> anyhow::Result<RolloutPlan> {
     answer(&mut governance(manifests), name, None, at())
 }
 
@@ -156,7 +156,7 @@ fn an_expression_that_does_not_compile_is_told() {
     assert!(answer.clusters.is_empty());
     let told = answer.warnings.iter();
     let told =
-        told.filter(|warning| warning.starts_with("placement policies/fleet chooses nobody: "));
+        told.filter(|warning| warning.starts_with("placement policies/fleet selects no cluster: "));
     assert_eq!(told.count(), 1, "{:?}", answer.warnings);
 }
 

@@ -1,4 +1,4 @@
-//! The written form of label selectors (L11): a lexer of symbols and words, and a parser of one token
+//! The written form of label selectors: a lexer of symbols and words, and a parser of one token
 //! look-ahead.
 
 use std::str::FromStr;

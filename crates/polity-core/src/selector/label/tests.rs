@@ -13,7 +13,7 @@ fn parse(text: &str) -> LabelSelector {
 }
 
 #[test]
-fn l11_written_selectors_print_canonically() {
+fn written_selectors_print_canonically() {
     for (text, canonical) in [
         ("", ""),
         ("  \t", ""),
@@ -44,7 +44,7 @@ fn l11_written_selectors_print_canonically() {
 }
 
 #[test]
-fn l11_syntax_errors_read_as_those_of_kubernetes() {
+fn syntax_errors_read_as_those_of_kubernetes() {
     let key = |key: &str| {
         format!(
             "unable to parse requirement: <nil>: Invalid value: {key:?}: name part must consist of alphanumeric \
@@ -121,7 +121,7 @@ fn l11_syntax_errors_read_as_those_of_kubernetes() {
 }
 
 #[test]
-fn l11_what_matches() {
+fn requirements_select_by_key_and_value() {
     let labels = BTreeMap::from([
         ("a".to_owned(), "b".to_owned()),
         ("n".to_owned(), "7".to_owned()),
@@ -267,13 +267,13 @@ fn requirement() -> impl Strategy<Value = LabelRequirement> {
 
 proptest! {
     #[test]
-    fn l11_what_is_printed_parses_back(requirements in proptest::collection::vec(requirement(), 0..5)) {
+    fn what_is_printed_parses_back(requirements in proptest::collection::vec(requirement(), 0..5)) {
         let selector = LabelSelector::of(requirements);
         prop_assert_eq!(parse(&selector.to_string()), selector);
     }
 
     #[test]
-    fn l11_any_text_is_answered(text in "\\PC{0,40}|[-a-z!=<>(), \\x00é]{0,40}") {
+    fn no_text_panics(text in "\\PC{0,40}|[-a-z!=<>(), \\x00é]{0,40}") {
         if let Ok(selector) = text.parse::<LabelSelector>() {
             prop_assert_eq!(parse(&selector.to_string()), selector);
         }

@@ -1,4 +1,5 @@
-//! Section 8.11, row by row; the last row is decided on a cluster and stands with template sync.
+//! Events that interrupt a rollout, in the order of the table docs/spec/governance.md#8-11. Its last event, a new version that breaks a
+//! dependency, is tested in `sync/tests.rs`, because a managed cluster decides about it.
 
 use super::*;
 
@@ -12,7 +13,7 @@ fn two_of_three() -> Fleet {
 }
 
 #[test]
-fn row_hub_restarts() {
+fn a_hub_restart_changes_nothing() {
     let fleet = two_of_three();
     assert_eq!(fleet.look(), fleet.clone().look());
     let plan = fleet.look();
@@ -36,7 +37,7 @@ fn row_hub_restarts() {
 }
 
 #[test]
-fn row_root_spec_edited_during_the_first_pass() {
+fn a_root_edited_during_the_first_pass_starts_it_again() {
     let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
     let first = fleet.look();
     fleet.hub.carry_out(&Fleet::key(), &first.writes[0]);
@@ -49,7 +50,7 @@ fn row_root_spec_edited_during_the_first_pass() {
 }
 
 #[test]
-fn row_root_spec_edited_forgets_failures() {
+fn an_edited_root_forgets_failures() {
     let mut fleet = two_of_three();
     fleet.bad("c2");
     fleet.check("Failed c1:Succeeded! c2:Failed! c3:ToApply");
@@ -59,7 +60,7 @@ fn row_root_spec_edited_forgets_failures() {
 }
 
 #[test]
-fn row_enforce_to_inform() {
+fn a_change_to_inform_ends_the_rollout() {
     let mut fleet = two_of_three();
     fleet.edit(json!({"remediationAction": "inform", "rolloutStrategy": progressive(json!({}))}));
     fleet.settle();
@@ -71,7 +72,7 @@ fn row_enforce_to_inform() {
 }
 
 #[test]
-fn row_strategy_edited() {
+fn an_edited_strategy_keeps_the_phase_of_each_cluster() {
     let mut fleet = two_of_three();
     fleet.wait(600);
     fleet.check("Failed c1:Succeeded! c2:TimeOut! c3:ToApply");
@@ -99,7 +100,7 @@ fn row_strategy_edited() {
 }
 
 #[test]
-fn row_disabled_and_enabled() {
+fn clusters_join_anew_after_a_policy_was_disabled() {
     let mut fleet = two_of_three();
     let mut spec = enforce(progressive(json!({})));
     spec["disabled"] = json!(true);
@@ -118,7 +119,7 @@ fn row_disabled_and_enabled() {
 }
 
 #[test]
-fn row_placement_or_binding_deleted() {
+fn a_deleted_placement_or_binding_removes_its_replicas() {
     for delete in [
         (|hub: &mut Hub| hub.decisions.clear()) as fn(&mut Hub),
         |hub| hub.bindings.clear(),
@@ -137,7 +138,7 @@ fn row_placement_or_binding_deleted() {
 }
 
 #[test]
-fn row_cluster_moves_to_another_group() {
+fn a_cluster_that_moves_to_another_group_keeps_its_phase() {
     let mut fleet = Fleet::new(
         enforce(per_group(json!({}))),
         &[("can", &["c1", "c2"]), ("", &["c3"])],
@@ -157,7 +158,7 @@ fn row_cluster_moves_to_another_group() {
 }
 
 #[test]
-fn row_cluster_leaves_and_returns() {
+fn a_cluster_that_leaves_and_returns_starts_again() {
     let mut fleet = two_of_three();
     fleet.good("c2");
     fleet.good("c3");
@@ -173,13 +174,16 @@ fn row_cluster_leaves_and_returns() {
     let [Write::Create(replica)] = &plan.writes[..] else {
         panic!("{plan:?}")
     };
-    assert_eq!(replica.spec.document["remediationAction"], "inform");
+    assert_eq!(
+        replica.spec.wire().remediation_action,
+        Some(RemediationAction::InformLowercase)
+    );
     fleet.settle();
     fleet.check("Progressing c1:Progressing! c2:Succeeded! c3:Succeeded!");
 }
 
 #[test]
-fn row_mandatory_group_unknown() {
+fn an_unknown_mandatory_group_is_reported() {
     let strategy = per_group(json!({"mandatoryDecisionGroups": [{"groupName": "nope"}]}));
     let mut fleet = Fleet::new(enforce(strategy), &[("", &["c1"])]);
     let plan = fleet.settle();
@@ -193,7 +197,7 @@ fn row_mandatory_group_unknown() {
 }
 
 #[test]
-fn row_cluster_offline() {
+fn an_offline_cluster_fails_at_its_deadline_or_holds_its_slot() {
     let mut waiting = two_of_three();
     waiting.wait(599);
     waiting.check("Progressing c1:Succeeded! c2:Progressing! c3:ToApply");
@@ -207,7 +211,7 @@ fn row_cluster_offline() {
 }
 
 #[test]
-fn row_clocks() {
+fn a_time_later_than_now_is_read_as_now() {
     let mut fleet = two_of_three();
     fleet.now -= SignedDuration::from_hours(3);
     let plan = fleet.settle();
@@ -226,7 +230,7 @@ fn row_clocks() {
 }
 
 #[test]
-fn row_replica_deleted_or_edited_by_hand() {
+fn a_replica_deleted_or_edited_by_hand_is_restored() {
     let mut fleet = two_of_three();
     fleet
         .hub
@@ -238,30 +242,28 @@ fn row_replica_deleted_or_edited_by_hand() {
     fleet.check("Progressing c1:ToApply c2:Progressing! c3:ToApply");
     let mut fleet = two_of_three();
     for cluster in ["c1", "c3"] {
-        let spec = std::sync::Arc::make_mut(&mut fleet.replica_mut(cluster).spec);
-        spec.document
-            .insert("remediationAction".to_owned(), json!("whatever"));
+        set_action(fleet.replica_mut(cluster), RemediationAction::Enforce);
         fleet.replica_mut(cluster).labels.clear();
     }
     fleet.settle();
     assert_eq!(
-        fleet.replica("c1").spec.document["remediationAction"],
-        "enforce"
+        fleet.replica("c1").spec.wire().remediation_action,
+        Some(RemediationAction::EnforceLowercase)
     );
     assert_eq!(
-        fleet.replica("c3").spec.document["remediationAction"],
-        "inform"
+        fleet.replica("c3").spec.wire().remediation_action,
+        Some(RemediationAction::InformLowercase)
     );
     assert_eq!(fleet.replica("c3").labels.len(), 3);
 }
 
 #[test]
-fn row_hub_restored_from_backup() {
+fn a_hub_restored_from_a_backup_converges() {
     let fleet = two_of_three();
     let mut restored = fleet.clone();
     for cluster in ["c1", "c2", "c3"] {
         let replica = restored.replica_mut(cluster);
-        replica.status = polity_core::governance::PolicyStatus::default();
+        replica.status = crate::objects::PolicyStatus::default();
     }
     restored.settle();
     restored.check("Progressing c1:Progressing! c2:Progressing! c3:ToApply");

@@ -78,14 +78,14 @@ fn groups(mask: u8, size: usize) -> Vec<Vec<&'static str>> {
     chosen.chunks(size).map(<[&str]>::to_vec).collect()
 }
 
-struct World {
+struct RandomFleet {
     fleet: Fleet,
     text: usize,
     strategy: usize,
     groups: Vec<Vec<&'static str>>,
 }
 
-impl World {
+impl RandomFleet {
     fn new(strategy: usize) -> Self {
         let mut world = Self {
             fleet: Fleet::new(spec(0, strategy), &[]),
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Per group: nobody of an earlier group waits, runs or soaks when a later one is handed out.
+    /// Per group: no cluster of an earlier group waits, runs or soaks when a later one is handed out.
     fn check_groups(plan: &Plan, handed_out: &[&ClusterName]) -> Result<(), TestCaseError> {
         let first = handed_out
             .iter()
@@ -281,7 +281,7 @@ proptest! {
 
     #[test]
     fn whatever_happens(strategy in 0..STRATEGIES.len(), happenings in prop::collection::vec(happening(), 0..40)) {
-        let mut world = World::new(strategy);
+        let mut world = RandomFleet::new(strategy);
         world.settle()?;
         for happening in &happenings {
             world.happen(happening);
@@ -293,7 +293,7 @@ proptest! {
     #[test]
     fn killed_after_any_write(strategy in 0..STRATEGIES.len(), happenings in prop::collection::vec(happening(), 0..12)) {
         let run = |writes_per_life: usize| {
-            let mut world = World::new(strategy);
+            let mut world = RandomFleet::new(strategy);
             let mut written = Vec::new();
             let mut pending = happenings.iter();
             loop {
@@ -316,7 +316,7 @@ proptest! {
     /// The order of bindings, sets and decisions does not matter.
     #[test]
     fn any_order_of_files(happenings in prop::collection::vec(happening(), 0..12)) {
-        let mut world = World::new(3);
+        let mut world = RandomFleet::new(3);
         world.fleet.hub.bindings = vec![
             binding("b", "pl", "Policy", "p"),
             binding("a", "other", "Policy", "p"),

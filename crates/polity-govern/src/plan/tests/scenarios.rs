@@ -1,10 +1,10 @@
-//! The worked scenarios of section 15 that are decided on the hub. S8 and S9 stand with sets and placing, S6, S7 and
-//! S15 with template sync.
+//! The worked scenarios of docs/spec/governance.md#15 that the hub decides. Those about policy sets are in `sets.rs`, those about
+//! selective enforcement in `place/tests.rs`, and those about dependencies in `sync/tests.rs`.
 
 use super::*;
 
-/// S2 up to the moment when c1 has succeeded and c2 is in flight.
-fn s2_with_c2_in_flight() -> Fleet {
+/// A progressive rollout in which c1 has succeeded and c2 is in flight.
+fn with_c2_in_flight() -> Fleet {
     let mut fleet = Fleet::new(
         enforce(progressive(json!({"maxConcurrency": 1}))),
         &[("", &["c1", "c2", "c3"])],
@@ -15,7 +15,7 @@ fn s2_with_c2_in_flight() -> Fleet {
 }
 
 #[test]
-fn s1_propagate() {
+fn without_a_strategy_all_clusters_get_the_policy() {
     let mut fleet = Fleet::new(
         json!({"remediationAction": "inform"}),
         &[("", &["c1", "c2"])],
@@ -54,7 +54,7 @@ fn s1_propagate() {
 }
 
 #[test]
-fn s2_progressive_enforce() {
+fn a_progressive_rollout_enforces_one_cluster_after_another() {
     let mut fleet = Fleet::new(
         enforce(progressive(json!({"maxConcurrency": 1}))),
         &[("", &["c1", "c2", "c3"])],
@@ -65,7 +65,10 @@ fn s2_progressive_enforce() {
         let Write::Create(replica) = write else {
             panic!("{write:?}")
         };
-        assert_eq!(replica.spec.document["remediationAction"], "inform");
+        assert_eq!(
+            replica.spec.wire().remediation_action,
+            Some(RemediationAction::InformLowercase)
+        );
         assert_eq!(
             Mark::read(&replica.annotations).unwrap().step.stage,
             Stage::Wait
@@ -85,7 +88,7 @@ fn s2_progressive_enforce() {
 }
 
 #[test]
-fn s3_per_group_with_soak() {
+fn a_rollout_per_group_waits_for_the_soak() {
     let strategy = per_group(json!({"minSuccessTime": "5m"}));
     let mut fleet = Fleet::new(
         enforce(strategy),
@@ -105,8 +108,8 @@ fn s3_per_group_with_soak() {
 }
 
 #[test]
-fn s4_new_version_mid_flight() {
-    let mut fleet = s2_with_c2_in_flight();
+fn a_new_version_restarts_a_running_rollout() {
+    let mut fleet = with_c2_in_flight();
     let old = fleet.mark("c1");
     fleet.now += SignedDuration::from_mins(1);
     let strategy = progressive(json!({"maxConcurrency": 1}));
@@ -123,8 +126,8 @@ fn s4_new_version_mid_flight() {
 }
 
 #[test]
-fn s5_join_after_success() {
-    let mut fleet = s2_with_c2_in_flight();
+fn a_cluster_that_joins_after_success_is_rolled_out() {
+    let mut fleet = with_c2_in_flight();
     fleet.good("c2");
     fleet.good("c3");
     fleet.check("Succeeded c1:Succeeded! c2:Succeeded! c3:Succeeded!");
@@ -139,7 +142,7 @@ fn s5_join_after_success() {
 }
 
 #[test]
-fn s11_stale_report() {
+fn a_report_about_an_older_step_does_not_count() {
     let mut fleet = Fleet::new(enforce(progressive(json!({}))), &[("", &["c1", "c2"])]);
     fleet.settle();
     fleet.good("c1");
@@ -157,8 +160,8 @@ fn s11_stale_report() {
 }
 
 #[test]
-fn s12_restart() {
-    /// The reports of S2, in order.
+fn a_restarted_hub_goes_on_with_the_same_writes() {
+    /// The reports of a progressive rollout, in order.
     const REPORTS: [(&str, Compliance); 4] = [
         ("c1", Compliance::Compliant),
         ("c2", Compliance::NonCompliant),
@@ -166,7 +169,7 @@ fn s12_restart() {
         ("c3", Compliance::Compliant),
     ];
 
-    /// Runs S2; every look carries out at most so many writes before the hub is killed. The writes, in order.
+    /// Runs a progressive rollout. The hub is killed after each `n` writes of a plan. Returns the writes in order.
     fn run(writes_per_life: usize) -> Vec<String> {
         let mut fleet = Fleet::new(
             enforce(progressive(json!({"maxConcurrency": 1}))),
@@ -219,12 +222,12 @@ fn s12_restart() {
 }
 
 #[test]
-fn s13_strategy_edit() {
+fn an_edited_strategy_takes_effect_at_once() {
     for strategy in [
         progressive(json!({"maxConcurrency": 2})),
         json!({"type": "All"}),
     ] {
-        let mut fleet = s2_with_c2_in_flight();
+        let mut fleet = with_c2_in_flight();
         let before = (fleet.mark("c1"), fleet.mark("c2"));
         fleet.now += SignedDuration::from_mins(1);
         fleet.edit(enforce(strategy.clone()));
@@ -236,7 +239,7 @@ fn s13_strategy_edit() {
             "only the copied strategy"
         );
         assert_eq!(
-            fleet.replica("c1").spec.document["rolloutStrategy"]["type"],
+            json!(fleet.replica("c1").spec.wire())["rolloutStrategy"]["type"],
             strategy["type"]
         );
     }

@@ -15,7 +15,7 @@ fn digest(module: &str) -> Digest {
     Digest::of(module.as_bytes())
 }
 
-/// Segments `a`, `b` and `c` stand for the directories of modules.
+/// The segments `a`, `b` and `c` represent the directories of modules.
 fn entry(path: &str, what: What, minutes_old: i64) -> Entry {
     let segments = path.split('/').map(|segment| match segment {
         "a" | "b" | "c" => layout::digest_directory(&digest(segment)),
@@ -37,7 +37,7 @@ fn directory(path: &str, minutes_old: i64) -> Entry {
     entry(path, What::Directory, minutes_old)
 }
 
-/// `a` is in use, `b` only kept to return to, `c` is nobody's.
+/// `a` is in use, `b` is only kept for a rollback, and `c` is unused.
 fn demand(rollout_complete: bool) -> Demand {
     let reference = |module, enabled| Reference {
         digest: digest(module),
@@ -124,34 +124,40 @@ fn every_file_stays_or_goes_for_a_reason() {
             true,
         ),
         (
-            "nobody's, young",
+            "unreferenced, young",
             "h/p/v1/c/original.wasm".to_owned(),
             60,
             false,
             false,
         ),
         (
-            "nobody's",
+            "unreferenced",
             "h/p/v1/c/original.wasm".to_owned(),
             61,
             true,
             true,
         ),
         (
-            "nobody's, signature",
+            "unreferenced, signature",
             "h/p/v1/c/original.wasm.sig".to_owned(),
             61,
             true,
             true,
         ),
         (
-            "nobody's code, young",
+            "unreferenced code, young",
             format!("h/p/v1/c/{older}"),
             60,
             false,
             false,
         ),
-        ("nobody's code", format!("h/p/v1/c/{ours}"), 61, true, true),
+        (
+            "unreferenced code",
+            format!("h/p/v1/c/{ours}"),
+            61,
+            true,
+            true,
+        ),
         (
             "unfinished, young",
             "h/p/v1/a/.polity-1".to_owned(),
@@ -215,7 +221,7 @@ fn every_file_stays_or_goes_for_a_reason() {
 }
 
 #[test]
-fn what_we_may_not_look_into_stays() {
+fn unreadable_directories_stay() {
     let listing = [
         directory("h", 9999),
         entry("h/lost+found", What::Foreign, 9999),
@@ -279,9 +285,9 @@ fn arbitrary_entry() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
-    /// Whatever lies there: what is in use stays, and so does every directory above something that stays.
+    /// For any content: files in use stay, and so does every directory above a file that stays.
     #[test]
-    fn what_is_needed_stays(listing in proptest::collection::vec(arbitrary_entry(), 0..20), complete: bool) {
+    fn files_in_use_stay(listing in proptest::collection::vec(arbitrary_entry(), 0..20), complete: bool) {
         let plan = plan(&listing, &demand(complete), VERSION, now());
         let a = layout::digest_directory(&digest("a"));
         for entry in &plan.files {

@@ -11,7 +11,7 @@ use polity_host::{AbsentReason, Collected, Demand, Reference};
 
 use super::{CODE, VERSION, Volume, WASM, cache, facts, look, names, now, optimized_name};
 
-/// Says of everything below that it was written at that time: the disk has a clock of its own.
+/// Sets the modification time of everything below a path, because the disk uses a different clock.
 fn written_at(path: &Path, at: Timestamp) {
     let at = SystemTime::UNIX_EPOCH + Duration::from_secs(at.as_second().unsigned_abs());
     if fs::symlink_metadata(path).unwrap().is_dir() {
@@ -38,7 +38,7 @@ fn collect(volume: &Volume, demand: &Demand, at: Timestamp) -> Collected {
 }
 
 #[test]
-fn nothing_is_left_of_a_module_that_nobody_refers_to() {
+fn nothing_is_left_of_an_unreferenced_module() {
     let volume = Volume::filled();
     written_at(volume.directory.path(), now());
     let nobody = demand(None, true);
@@ -52,7 +52,7 @@ fn nothing_is_left_of_a_module_that_nobody_refers_to() {
 }
 
 #[test]
-fn what_is_referred_to_stays_however_old_it_is() {
+fn referenced_files_stay_at_any_age() {
     let volume = Volume::filled();
     written_at(volume.directory.path(), now() - (300 * 24).hours());
     collect(&volume, &demand(Some(true), true), now());
@@ -91,7 +91,7 @@ fn code_of_other_versions_goes_after_the_rollout() {
 }
 
 #[test]
-fn what_was_left_unfinished_or_moved_aside_goes_after_an_hour() {
+fn unfinished_and_quarantined_files_are_removed_after_an_hour() {
     let volume = Volume::filled();
     fs::write(volume.file(".polity-0123"), b"half of a mod").unwrap();
     fs::remove_file(volume.file("original.wasm")).unwrap();
@@ -131,7 +131,7 @@ fn symlinks_are_removed_and_not_followed() {
 }
 
 #[test]
-fn who_does_not_lead_any_more_removes_nothing_more() {
+fn a_former_leader_removes_nothing_more() {
     let volume = Volume::filled();
     let mut n_asked = 0;
     let collected = volume

@@ -1,4 +1,4 @@
-//! 9: whatever is done to the files, nothing is loaded but what was signed, and everything is healed.
+//! For any manipulation of the files, only signed content is loaded, and the files are repaired.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -28,7 +28,7 @@ fn is_signature(file: &str) -> bool {
     file.rsplit('.').next() == Some("sig")
 }
 
-/// Whether what was found of the form that a file belongs to is nothing, and the other form is untouched.
+/// Whether the form of the file is absent, and the other form is unaffected.
 fn assert_absent(volume: &Volume, file: &str, what: &str) -> AbsentReason {
     let [original, optimized] = volume.look();
     let (hit, spared, content) = match file.starts_with("original") {
@@ -45,7 +45,7 @@ fn a_flipped_byte_in_any_file() {
         let volume = Volume::filled();
         let path = volume.file(&file);
         let content = fs::read(&path).unwrap();
-        // Every byte of what is short, and a good many of what is long.
+        // Every byte of a short file, and many bytes of a long one.
         for index in (0..content.len()).step_by(content.len() / 64 + 1) {
             let mut changed = content.clone();
             changed[index] ^= 1;
@@ -88,7 +88,7 @@ fn a_file_that_grew() {
     volume.assert_heals("grown signature");
 }
 
-/// The statement has the size: whatever lies there instead is not read, so it costs neither time nor memory.
+/// The statement contains the size. A larger file is not read, so it costs neither time nor memory.
 #[test]
 fn a_file_of_another_size_is_not_read() {
     for file in files().into_iter().filter(|file| !is_signature(file)) {
@@ -141,7 +141,7 @@ fn two_signed_files_that_were_swapped() {
     let content = || Err(BlobRefusal::Content.into());
     assert_eq!(volume.look(), [content(), content()]);
 
-    // Their signatures with them: each now speaks of a file of another name and another kind.
+    // Together with their signatures: each statement is now about a file of another name and kind.
     swap("original.wasm.sig", &format!("{optimized}.sig"));
     let other = || Err(AbsentReason::OtherModule);
     assert_eq!(volume.look(), [other(), other()]);
@@ -201,7 +201,7 @@ fn a_file_that_another_server_signed() {
     assert_eq!(look(&theirs, now())[0], Ok(WASM.to_vec()));
     let refused = || Err(BlobRefusal::NotAccepted.into());
     assert_eq!(volume.look(), [refused(), refused()]);
-    // Even with their certificate in our own Secret, it stands for another name.
+    // Even if their certificate is in our own Secret, it is for another name.
     let mut texts = volume.controller.texts(&volume.issued);
     texts.previous = Some(neighbour.certificate.to_pem());
     let signer = polity_host::SignerFiles::parse(&texts).unwrap();
@@ -258,7 +258,7 @@ fn something_that_is_no_file_at_all() {
             fs::create_dir_all(path.join("more")).unwrap();
             fs::write(path.join("more/file"), b"x").unwrap();
         }),
-        // Opened for reading, a pipe that nobody writes to would wait for ever.
+        // Opening a pipe without a writer for reading would block forever.
         ("a pipe", |path| {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
@@ -287,13 +287,13 @@ fn a_file_in_the_place_of_a_directory() {
 }
 
 #[test]
-fn what_was_given_out_does_not_change_with_the_file() {
+fn returned_bytes_do_not_change_with_the_file() {
     let volume = Volume::filled();
     let given = original(&volume.cache, &facts(), now()).unwrap();
     fs::write(volume.file("original.wasm"), OTHER_WASM).unwrap();
     assert_eq!(given, WASM);
 
-    // Somebody who writes into the file all the time: what is found is right, whenever it is found.
+    // Another process writes into the file all the time. Content that is found must be right.
     let stop = AtomicBool::new(false);
     let path = volume.file("original.wasm");
     let found: Vec<Vec<u8>> = std::thread::scope(|scope| {

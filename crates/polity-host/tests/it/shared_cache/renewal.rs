@@ -1,4 +1,4 @@
-//! 29: certificates come and go, and files stay good exactly as long as they should.
+//! Certificates are renewed and revoked, and files are valid exactly as long as their certificates.
 
 use jiff::{Timestamp, ToSpan as _};
 use polity_host::{AbsentReason, SignerFiles};
@@ -52,7 +52,7 @@ fn a_renewal_costs_no_pull() {
     // And when the old one would have expired, too.
     let started = cache(volume.directory.path(), VERSION, after());
     assert_eq!(look(&started, days(400)), all_found());
-    // Whoever missed the renewal takes nothing that was signed since.
+    // A replica that missed the renewal rejects content that was signed after it.
     assert_eq!(
         look(&volume.restarted(), later),
         refused(BlobRefusal::NotAccepted)
@@ -88,7 +88,7 @@ fn a_deleted_secret_withdraws_everything_at_once() {
 }
 
 #[test]
-fn only_what_is_good_is_signed_anew() {
+fn only_valid_files_are_signed_again() {
     let volume = Volume::filled();
     let other = facts_of("registry://h.example/policies/q:v1", OTHER_WASM);
     volume.cache.store_original(&other, OTHER_WASM).unwrap();

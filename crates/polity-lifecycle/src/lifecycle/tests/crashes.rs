@@ -1,4 +1,4 @@
-//! Section 19.11: killed after any write and started again, a controller comes to the same end; and no generation is
+//! Killed after any write and started again, a controller comes to the same end; and no generation is
 //! called before every replica has it.
 
 use proptest::prelude::*;

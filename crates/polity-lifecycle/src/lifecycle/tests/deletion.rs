@@ -1,4 +1,4 @@
-//! Row 23: a policy is deleted, at any moment of its life.
+//! A policy is deleted, at any moment of its life.
 
 use super::Simulation;
 

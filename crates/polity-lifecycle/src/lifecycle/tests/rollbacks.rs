@@ -1,4 +1,4 @@
-//! Section 19.8: returning to an earlier generation.
+//! A policy returns to an earlier generation.
 
 use polity_api::policies::names;
 use polity_api::policies::v1::Phase;

@@ -408,7 +408,7 @@ impl Simulation {
         );
     }
 
-    /// Takes a generation through rows 5 to 12, on every replica.
+    /// Initialises a generation and loads it on every replica.
     pub(in crate::lifecycle) fn load(&mut self, generation: i64) {
         self.initialize(generation);
         for replica in self.server().ordinals() {

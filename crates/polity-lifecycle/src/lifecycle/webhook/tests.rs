@@ -1,4 +1,4 @@
-//! Section 4.1: what a webhook configuration says.
+//! The fields of a webhook configuration.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

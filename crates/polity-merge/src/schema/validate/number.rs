@@ -89,7 +89,7 @@ impl Walk {
         }
     }
 
-    /// Whether a number fits the node's type and format; if not, that is an error of its own.
+    /// Whether a number matches the node's type and format. If not, adds an error.
     fn range(&mut self, kind: Type, format: Option<&str>, number: Num, prefix: &str) -> bool {
         let plain = number.plain();
         let fits = match (kind, format) {
@@ -112,7 +112,7 @@ impl Walk {
     }
 }
 
-/// How a number compares with a bound, and the bound as it was used: cut to an integer for an integer.
+/// Compares a number with a bound. Also returns the bound as used: truncated for an integer.
 fn against(value: Num, bound: f64, native: bool) -> (Option<Ordering>, String) {
     match value {
         Num::Int(int) if native => {
@@ -126,7 +126,7 @@ fn against(value: Num, bound: f64, native: bool) -> (Option<Ordering>, String) {
 /// Whether a float is a whole number that JSON carries without loss.
 pub(super) fn is_json_integer(float: f64) -> bool {
     const MOST: f64 = 9_007_199_254_740_991.0;
-    #[expect(clippy::float_cmp, reason = "whole means exactly whole, or as good as")]
+    #[expect(clippy::float_cmp, reason = "whole numbers are compared exactly")]
     let whole = float == float.trunc();
     float.is_finite()
         && float.abs() <= MOST

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::schema::{ListType, Schema};
 
-/// The stored value a new value is compared with, and the schema that says how lists are matched up.
+/// The stored value that a new value is compared with, and the schema that defines how lists are matched.
 #[derive(Clone, Copy)]
 pub(super) struct Old<'a> {
     pub(super) schema: &'a Schema,
@@ -63,7 +63,7 @@ fn key_of(schema: &Schema, element: &Value) -> Option<String> {
     Some(key)
 }
 
-/// Whether a value is what is stored; elements of map lists may have moved.
+/// Whether a value equals the stored one. Elements of map lists may have moved.
 pub(super) fn unchanged(old: Old<'_>, new: &Value) -> bool {
     match (old.value, new) {
         (Value::Array(stored), Value::Array(items)) => {

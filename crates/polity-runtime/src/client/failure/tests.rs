@@ -164,7 +164,7 @@ async fn a_server_that_refuses_connections_is_named() {
     assert_eq!(failure.hint, Some(IS_IT_RUNNING));
 }
 
-/// Answers every connection with the same bytes.
+/// Responds to every connection with the same bytes.
 async fn server(answer: &'static [u8]) -> u16 {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

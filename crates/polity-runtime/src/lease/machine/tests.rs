@@ -45,7 +45,7 @@ fn following(leader: &str) -> Leadership {
     }
 }
 
-/// A candidate "me" and the second it lives in.
+/// A candidate "me" and the current second.
 struct Me {
     elector: Elector,
     now: u64,
@@ -89,7 +89,7 @@ impl Me {
         self.hears_late(outcome, self.now)
     }
 
-    /// Hears now what was asked then.
+    /// Processes an outcome now that was requested earlier.
     fn hears_late(&mut self, outcome: Outcome, asked_at: u64) -> &mut Self {
         self.elector
             .observe(outcome, at(asked_at), at(self.now), 0.0);
@@ -121,7 +121,7 @@ fn a_missing_lease_is_created_and_renewed() {
 #[test]
 fn a_held_lease_is_waited_for_by_our_own_clock() {
     let mut me = Me::new();
-    // Its holder's clock is far in the past; what counts is when we saw it change.
+    // The clock of the holder is far in the past. Only the time when we saw the change counts.
     let long_ago = LeaseRecord {
         renewed: Some(wall(0) - Duration::from_hours(9)),
         ..record("other", 0, 0, 3)
@@ -131,7 +131,7 @@ fn a_held_lease_is_waited_for_by_our_own_clock() {
         .hears(Outcome::Found(version(long_ago.clone(), "1")));
     assert_eq!(me.elector.leadership(at(100)), following("other"));
     me.asks(&Action::Wait(at(102)));
-    // A renewal starts the wait anew.
+    // A renewal restarts the wait.
     let renewed = LeaseRecord {
         renewed: Some(wall(1)),
         ..long_ago
@@ -205,7 +205,7 @@ fn a_leader_looks_when_its_write_fails() {
         me.at(2)
             .asks(&update(record("me", 0, 2, 0), "1"))
             .hears(failure);
-        // The write may have happened, only the answer was lost: then the version is new.
+        // The write may have succeeded although the response was lost: then the version is new.
         me.leads(true)
             .asks(&Action::Read)
             .hears(Outcome::Found(version(record("me", 0, 2, 0), "2")));
@@ -226,7 +226,7 @@ fn a_leader_that_cannot_renew_steps_down_at_the_deadline() {
     }
     me.at(9).leads(true);
     me.at(10).leads(false).asks(&Action::Read);
-    // Back again: the lease still names us, and nobody has taken it.
+    // Connected again: the lease still names us, and no other candidate has taken it.
     me.hears(Outcome::Found(version(record("me", 0, 0, 0), "1")))
         .leads(false);
     me.asks(&update(record("me", 0, 10, 0), "1"));
@@ -240,7 +240,7 @@ fn a_term_counts_from_the_question() {
     me.at(2).asks(&update(record("me", 0, 2, 0), "1"));
     me.at(9)
         .hears_late(Outcome::Written(version(record("me", 0, 2, 0), "2")), 2);
-    // Long due: the answer took longer than the retry period.
+    // Overdue: the response took longer than the retry period.
     me.asks(&update(record("me", 0, 9, 0), "2"));
     me.at(11).leads(true);
     me.at(12).leads(false);
@@ -258,7 +258,7 @@ fn an_answer_after_the_deadline_makes_no_leader() {
 }
 
 #[test]
-fn whoever_finds_another_holder_follows() {
+fn a_candidate_that_finds_another_holder_follows() {
     let mut me = Me::leading();
     me.at(2)
         .asks(&update(record("me", 0, 2, 0), "1"))
@@ -280,7 +280,7 @@ fn a_yes_that_shows_another_holder_is_none() {
 }
 
 #[test]
-fn a_deleted_lease_still_counts_for_those_who_saw_it() {
+fn a_deleted_lease_still_counts_for_candidates_that_saw_it() {
     let mut me = Me::new();
     me.asks(&Action::Read)
         .hears(Outcome::Found(version(record("other", 0, 0, 5), "1")));

@@ -1,4 +1,4 @@
-//! The shell against an API server that pauses, lies and comes back.
+//! The shell with an API server that hangs, loses responses and recovers.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -16,23 +16,23 @@ use crate::lease::LeaseTiming;
 
 /// How the server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mood {
+enum ServerBehaviour {
     Honest,
-    /// Takes requests and never answers them, nor carries them out.
+    /// Accepts requests and neither processes them nor responds.
     Hanging,
-    /// Carries writes out and never answers.
+    /// Processes writes and never responds.
     Mute,
-    /// Answers everything with an error.
+    /// Responds to everything with an error.
     Broken,
-    /// Answers every write with a conflict.
+    /// Responds to every write with a conflict.
     Refusing,
-    /// Answers reads with the Lease as it was when the mood began.
+    /// Responds to reads with the Lease as it was when this behaviour began.
     Stale,
 }
 
 #[derive(Debug)]
 struct Server {
-    mood: Mood,
+    behaviour: ServerBehaviour,
     lease: Option<Value>,
     stale: Option<Value>,
     version: u64,
@@ -47,7 +47,7 @@ struct FakeCluster {
 impl FakeCluster {
     fn new() -> Self {
         let server = Server {
-            mood: Mood::Honest,
+            behaviour: ServerBehaviour::Honest,
             lease: None,
             stale: None,
             version: 0,
@@ -93,9 +93,9 @@ impl FakeCluster {
         }
     }
 
-    fn mood(&self, mood: Mood) {
+    fn behaviour(&self, behaviour: ServerBehaviour) {
         let mut server = self.server.lock().unwrap();
-        server.mood = mood;
+        server.behaviour = behaviour;
         server.stale = server.lease.clone();
     }
 
@@ -103,7 +103,7 @@ impl FakeCluster {
         self.server.lock().unwrap().lease.as_ref().unwrap()["spec"].clone()
     }
 
-    /// Lets time pass in small steps and everybody do what is theirs; never may two lead.
+    /// Advances time in small steps and lets all tasks run. Two candidates must never lead at the same time.
     async fn pass(&self, seconds: u64, candidates: &[&Candidate]) {
         for _ in 0..seconds * 4 {
             self.clock.advance(Duration::from_millis(250));
@@ -119,16 +119,20 @@ impl FakeCluster {
 
 impl Server {
     fn answer(&mut self, method: &Method, body: &[u8]) -> Option<(u16, Value)> {
-        match self.mood {
-            Mood::Hanging => None,
-            Mood::Broken => Some(status(500, "InternalError")),
-            Mood::Refusing if *method != Method::GET => Some(status(409, "Conflict")),
-            Mood::Stale if *method == Method::GET => self.stale.clone().map(|lease| (200, lease)),
-            Mood::Mute => {
+        match self.behaviour {
+            ServerBehaviour::Hanging => None,
+            ServerBehaviour::Broken => Some(status(500, "InternalError")),
+            ServerBehaviour::Refusing if *method != Method::GET => Some(status(409, "Conflict")),
+            ServerBehaviour::Stale if *method == Method::GET => {
+                self.stale.clone().map(|lease| (200, lease))
+            }
+            ServerBehaviour::Mute => {
                 self.carry_out(method, body);
                 None
             }
-            Mood::Honest | Mood::Refusing | Mood::Stale => Some(self.carry_out(method, body)),
+            ServerBehaviour::Honest | ServerBehaviour::Refusing | ServerBehaviour::Stale => {
+                Some(self.carry_out(method, body))
+            }
         }
     }
 
@@ -181,7 +185,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// What the channel says, whatever the clock says.
+    /// The published value, regardless of the clock.
     fn leads(&self) -> bool {
         matches!(*self.leadership.borrow(), Leadership::Leading { .. })
     }
@@ -205,7 +209,7 @@ async fn one_leads_and_the_other_follows() {
     assert!(first.leads());
     assert!(
         !second.leadership.has_changed().unwrap(),
-        "renewals wake nobody"
+        "renewals do not wake watchers"
     );
     assert_eq!(cluster.spec()["holderIdentity"], "first");
     assert_eq!(cluster.spec()["leaseTransitions"], 0);
@@ -229,22 +233,27 @@ async fn a_clean_end_hands_over_at_once() {
 
 #[tokio::test]
 async fn a_leader_steps_down_when_the_server_is_away_and_comes_back_with_it() {
-    for mood in [Mood::Hanging, Mood::Broken, Mood::Refusing, Mood::Mute] {
+    for behaviour in [
+        ServerBehaviour::Hanging,
+        ServerBehaviour::Broken,
+        ServerBehaviour::Refusing,
+        ServerBehaviour::Mute,
+    ] {
         let cluster = FakeCluster::new();
         let candidate = cluster.candidate("me");
         settle().await;
         cluster.pass(4, &[&candidate]).await;
-        cluster.mood(mood);
-        // The last renewal was asked for at most two seconds ago.
+        cluster.behaviour(behaviour);
+        // The last renewal was sent at most two seconds ago.
         cluster.pass(7, &[&candidate]).await;
-        assert!(candidate.leads(), "{mood:?}");
+        assert!(candidate.leads(), "{behaviour:?}");
         cluster.pass(3, &[&candidate]).await;
-        assert!(!candidate.leads(), "{mood:?}");
+        assert!(!candidate.leads(), "{behaviour:?}");
         cluster.pass(60, &[&candidate]).await;
-        assert!(!candidate.leads(), "{mood:?}");
-        cluster.mood(Mood::Honest);
+        assert!(!candidate.leads(), "{behaviour:?}");
+        cluster.behaviour(ServerBehaviour::Honest);
         cluster.pass(10, &[&candidate]).await;
-        assert!(candidate.leads(), "{mood:?}");
+        assert!(candidate.leads(), "{behaviour:?}");
     }
 }
 
@@ -255,23 +264,23 @@ async fn a_follower_with_a_stale_view_does_not_take_over() {
     settle().await;
     let second = cluster.candidate("second");
     settle().await;
-    cluster.mood(Mood::Stale);
+    cluster.behaviour(ServerBehaviour::Stale);
     cluster.pass(120, &[&first, &second]).await;
     assert!(first.leads(), "its writes go through");
     assert_eq!(cluster.spec()["holderIdentity"], "first");
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_for_all_lets_nobody_lead() {
+async fn without_a_responsive_server_no_candidate_leads() {
     let cluster = FakeCluster::new();
     let first = cluster.candidate("first");
     settle().await;
     let second = cluster.candidate("second");
     settle().await;
-    cluster.mood(Mood::Hanging);
+    cluster.behaviour(ServerBehaviour::Hanging);
     cluster.pass(60, &[&first, &second]).await;
     assert!(!first.leads() && !second.leads());
-    cluster.mood(Mood::Honest);
+    cluster.behaviour(ServerBehaviour::Honest);
     cluster.pass(30, &[&first, &second]).await;
     assert!(first.leads() || second.leads());
 }
@@ -296,7 +305,7 @@ async fn a_release_that_hangs_is_given_up() {
     let cluster = FakeCluster::new();
     let candidate = cluster.candidate("me");
     settle().await;
-    cluster.mood(Mood::Hanging);
+    cluster.behaviour(ServerBehaviour::Hanging);
     candidate.shutdown.trigger();
     settle().await;
     assert!(!candidate.leads());
@@ -305,7 +314,7 @@ async fn a_release_that_hangs_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_others_wrote_on_the_lease_is_kept() {
+async fn fields_of_others_on_the_lease_are_kept() {
     let cluster = FakeCluster::new();
     let candidate = cluster.candidate("me");
     settle().await;

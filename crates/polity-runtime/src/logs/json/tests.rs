@@ -1,4 +1,4 @@
-//! Lines are JSON whatever is said, and say what `tracing-subscriber`'s own JSON says.
+//! Lines are valid JSON for any field values, with the same content as the JSON format of `tracing-subscriber`.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn theirs(writer: Captured) -> impl Subscriber {
     lines.json().finish()
 }
 
-/// What is written about `say`, each line without its time.
+/// The lines that `say` logs, without their times.
 fn lines<S: Subscriber + Send + Sync + 'static>(
     subscriber: impl FnOnce(Captured) -> S,
     say: impl Fn(),
@@ -75,7 +75,7 @@ fn a_line_holds_its_event_and_its_spans() {
 
 proptest! {
     #[test]
-    fn whatever_is_said_is_said_as_before(
+    fn lines_equal_those_of_tracing_subscriber(
         words in proptest::collection::vec(any::<String>(), 4),
         numbers in any::<(i64, u64, f64, bool)>(),
     ) {

@@ -1,4 +1,4 @@
-//! What the storage engine and the operating system report, as errors that callers can branch on.
+//! Converts errors of the storage engine and the operating system into errors that callers can match on.
 
 use std::{
     io::{self, ErrorKind},

@@ -21,10 +21,10 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Runs an operation; returns the message of its panic if it panics.
+/// Runs an operation. Returns the message of its panic if it panics.
 ///
-/// The caller must not use again what the operation had borrowed mutably, other than to drop it
-/// (also within a guarded call).
+/// The caller must not use values again that the operation had borrowed mutably, other than to drop them (also within
+/// a guarded call).
 pub(super) fn catch<T>(operation: impl FnOnce() -> T) -> Result<T, String> {
     // Changing the hook is not allowed while a panic unwinds. The store was opened before that, so
     // the hook is in place by then.

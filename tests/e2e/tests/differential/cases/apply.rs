@@ -1,4 +1,4 @@
-//! Server-side apply: ownership, conflicts, force, and what it refuses.
+//! Server-side apply: ownership, conflicts, force, and invalid requests.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Built-in kinds: their defaults, their first status, their own rules.
+//! Built-in kinds: defaults, initial status and validation.
 
 use serde_json::{Value, json};
 

@@ -64,7 +64,7 @@ fn simple() -> Value {
 const PROTECTED: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{group}.k8s.io";
 
-/// A definition in a group of the Kubernetes project, with this approval; without one if it is empty.
+/// A CRD in a protected group of the Kubernetes project, with this approval annotation, or without it if empty.
 fn protected(approval: &str) -> Value {
     let mut definition = definition(json!({"schema": {"openAPIV3Schema": {"type": "object"}}}));
     definition["metadata"]["name"] = json!("widgets.{group}.k8s.io");

@@ -1,4 +1,4 @@
-//! Deletion: finalizers, grace, propagation, garbage, namespaces.
+//! Deletion: finalizers, grace periods, propagation, garbage collection, namespaces.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let owner = || map("owner", json!({})).save("owner", "/metadata/uid");
     vec![
         case(
-            "deletion: answers",
+            "deletion: responses",
             [
                 map("a", json!({})),
                 delete(at("a")),

@@ -1,4 +1,4 @@
-//! What is served, as clients find it out. Groups and resources that ours leaves out are not compared.
+//! Discovery. Groups and resources that the embedded server does not serve are not compared.
 
 use crate::case::{Case, case, get};
 

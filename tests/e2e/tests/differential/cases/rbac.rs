@@ -1,4 +1,4 @@
-//! Who may do what, and how a refusal reads.
+//! Authentication and authorization, and the text of refusals.
 
 use serde_json::{Value, json};
 
@@ -48,16 +48,16 @@ pub(crate) fn cases() -> Vec<Case> {
             ],
         ),
         case(
-            "rbac: nobody",
+            "rbac: anonymous requests",
             [
-                get(MAPS).as_nobody(),
-                get("/version").as_nobody(),
-                get("/healthz").as_nobody(),
-                get("/api").as_nobody(),
-                get(MAPS).as_nobody().header("authorization", "Bearer wrong"),
-                get("/version").as_nobody().header("authorization", "Bearer wrong"),
-                get(MAPS).as_nobody().impersonating("jane"),
-                get(MAPS).as_nobody().header("authorization", "Basic dTpw"),
+                get(MAPS).as_anonymous(),
+                get("/version").as_anonymous(),
+                get("/healthz").as_anonymous(),
+                get("/api").as_anonymous(),
+                get(MAPS).as_anonymous().header("authorization", "Bearer wrong"),
+                get("/version").as_anonymous().header("authorization", "Bearer wrong"),
+                get(MAPS).as_anonymous().impersonating("jane"),
+                get(MAPS).as_anonymous().header("authorization", "Basic dTpw"),
             ],
         ),
         case(
@@ -79,7 +79,7 @@ pub(crate) fn cases() -> Vec<Case> {
             ],
         ),
         case(
-            "rbac: nobody grants what they lack",
+            "rbac: users cannot grant what they lack",
             [
                 post(format!("{RBAC}/clusterroles"), role("{ns}", json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["*"]}]))).setup(),
                 post(format!("{RBAC}/clusterrolebindings"), binding("{ns}", "ClusterRole", "{ns}", "climber")).setup(),
@@ -120,11 +120,11 @@ pub(crate) fn cases() -> Vec<Case> {
                 post("/api/v1/namespaces/{ns}/serviceaccounts/robot/token", json!({"spec": {"expirationSeconds": 3600}})).save("robot", "/status/token"),
                 post("/api/v1/namespaces/{ns}/serviceaccounts/robot/token", json!({"spec": {"expirationSeconds": 5}})),
                 post("/api/v1/namespaces/{ns}/serviceaccounts/nobody/token", json!({"spec": {}})),
-                get(MAPS).as_nobody().header("authorization", "Bearer {robot}"),
-                post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).as_nobody().header("authorization", "Bearer {robot}"),
+                get(MAPS).as_anonymous().header("authorization", "Bearer {robot}"),
+                post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).as_anonymous().header("authorization", "Bearer {robot}"),
                 post("/apis/authentication.k8s.io/v1/tokenreviews", json!({"spec": {"token": "{robot}"}})),
                 delete_with("/api/v1/namespaces/{ns}/serviceaccounts/robot", json!({})).setup(),
-                get(MAPS).as_nobody().header("authorization", "Bearer {robot}").until(Until::Code(401)),
+                get(MAPS).as_anonymous().header("authorization", "Bearer {robot}").until(Until::Code(401)),
             ],
         ),
         case(

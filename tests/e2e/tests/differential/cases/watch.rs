@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::case::{Case, case, delete, get, merge, post};
 
 const MAPS: &str = "/api/v1/namespaces/{ns}/configmaps";
-/// Without what a namespace gets by itself.
+/// Excludes the objects that a namespace contains by default.
 const MINE: &str = "watch=true&timeoutSeconds=1&labelSelector=diff";
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -1,4 +1,4 @@
-//! Admission webhooks: refusals, patches, failures, warnings, what they are shown.
+//! Admission webhooks: denials, patches, failures, warnings, and the content of reviews.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhoo
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const MAPS: &str = "/api/v1/namespaces/{ns}/configmaps";
 
-/// A configuration of one hook that sees the ConfigMaps of the case's namespace whose label `hooked` is there.
+/// A configuration with one webhook for the ConfigMaps in the namespace of the case that have the label `hooked`.
 fn configuration(behaviour: &str, changes: Value) -> Value {
     let mut hook = json!({
         "name": "hook.example.com",
@@ -32,7 +32,7 @@ fn remove(path: &str) -> Step {
     delete(format!("{path}/{{ns}}")).setup()
 }
 
-/// A validating hook that refuses; the first request waits until the hook is known.
+/// A validating webhook that denies. The first request is repeated until the webhook is active.
 fn refusal(name: &'static str, behaviour: &str, code: u16) -> Case {
     case(
         name,

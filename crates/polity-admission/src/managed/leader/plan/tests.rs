@@ -217,6 +217,29 @@ fn what_one_revision_gets() {
 }
 
 #[test]
+fn namespaces_with_slow_registries_leave_the_next_place_to_others() {
+    let of_namespace = |n, namespace| Sample::new(n).of_kind("AdmissionPolicy", Some(namespace));
+    let working = Tried::Working { n: 0 };
+    let failed = Tried::Failed {
+        n: 1,
+        again: at(50),
+    };
+    let samples = [
+        of_namespace(1, "slow"),
+        of_namespace(2, "slow"),
+        of_namespace(3, "slower"),
+        of_namespace(4, "slower"),
+        of_namespace(5, "slow"),
+        of_namespace(6, "quick"),
+    ];
+    // One place is free, and modules of both slow namespaces are due before that of the third.
+    assert_eq!(
+        told(samples, &[("r1", working), ("r2", failed), ("r3", working)]),
+        "take r6 #1",
+    );
+}
+
+#[test]
 fn no_namespace_delays_another_one_or_the_cluster() {
     let of_namespace = |n, namespace| Sample::new(n).of_kind("AdmissionPolicy", Some(namespace));
     let noisy = |n| of_namespace(n, "noisy");

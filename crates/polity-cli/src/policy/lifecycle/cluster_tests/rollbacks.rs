@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use kube::ResourceExt as _;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, PostParams};
+use kube::{Api, ResourceExt as _};
 use polity_api::policies::names;
+use polity_api::policies::v1::PolicyRevision;
 use polity_runtime::Clock;
 use serde_json::json;
 
 use super::super::events;
 use super::super::find::Found;
 use super::super::kind::PolicyKind;
+use super::super::preflight::refusal;
 use super::super::rollback::{Following, Request, ask};
 use super::super::target::choose;
 use super::super::wait::Waited;
@@ -103,6 +105,74 @@ async fn a_rollback_of_a_policy_that_was_changed_meanwhile_is_not_asked_for() {
         (asked_for(&object), object.resource_version()),
         (None, fixed.resource_version())
     );
+}
+
+/// Stores the specification of generation 1, as the controller does.
+async fn keep_generation_1(setup: &Setup, found: &Found, spec: serde_json::Value) {
+    let uid = &found.policy.uid;
+    let revision = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "PolicyRevision",
+        "metadata": {"generateName": "revision-", "labels": {names::POLICY_UID: uid, names::POLICY_GENERATION: "1"}},
+        "spec": {
+            "objectReference": {"apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
+                                "namespace": "shop", "name": "team-label", "uid": uid},
+            "policyGeneration": 1, "enabled": false, "data": {"spec": spec},
+        },
+    });
+    let revision: PolicyRevision = serde_json::from_value(revision).unwrap();
+    let api: Api<PolicyRevision> = Api::namespaced(setup.admin.clone(), "other");
+    api.create(&PostParams::default(), &revision).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_that_the_api_would_refuse_is_not_asked_for() {
+    let refused = async |change: serde_json::Value| {
+        let setup = Setup::start().await;
+        drop(broken(&setup, "ann").await);
+        let found = setup.find(&["team-label", "-n", "shop"]).await;
+        let object = found.api.get("team-label").await.unwrap();
+        let mut spec = object.data["spec"].clone();
+        for (field, value) in change.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        keep_generation_1(&setup, &found, spec).await;
+        let target = choose(&found.policy, None).unwrap();
+        refusal(&found, &target)
+            .await
+            .map(|hinted| (hinted.message, hinted.hint))
+    };
+    let (message, hint) = refused(json!({"mode": "monitor"})).await.unwrap();
+    assert_eq!(
+        message,
+        "AdmissionPolicy shop/team-label is in protect mode and cannot return to generation 1, which is in monitor mode"
+    );
+    assert!(
+        hint.contains("--to") && hint.contains("create it again"),
+        "{hint}"
+    );
+    let (message, _) = refused(json!({"policyServer": "other"})).await.unwrap();
+    assert!(
+        message.starts_with("AdmissionPolicy shop/team-label cannot return to generation 1: ")
+            && message.contains("policyServer"),
+        "{message}"
+    );
+    let module = json!({"module": "registry://r.example/team-label:v1"});
+    assert_eq!(refused(module).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_alone_shows_that_the_serving_generation_is_in_monitor_mode() {
+    let setup = Setup::start().await;
+    drop(broken(&setup, "ann").await);
+    setup.status("team-label", json!({"mode": "monitor"})).await;
+    let owner = setup.account("bob", json!([owner_of_policies()])).await;
+    let found = setup
+        .find_as(owner, &["team-label", "-n", "shop"])
+        .await
+        .unwrap();
+    let target = choose(&found.policy, None).unwrap();
+    let refused = refusal(&found, &target).await.unwrap();
+    assert!(refused.message.contains("in monitor mode"), "{refused}");
 }
 
 /// Waits for a rollback while `controller` does what a controller does.
