@@ -25,6 +25,8 @@ pub struct Term {
 #[derive(Debug)]
 struct HeldLease {
     leadership: watch::Receiver<Leadership>,
+    /// The leadership at the start of the term.
+    start: Leadership,
     clock: Clock,
 }
 
@@ -41,8 +43,8 @@ impl Term {
     /// before the end of the term was announced.
     pub fn is_current(&self) -> bool {
         let holds_lease = |lease: &Arc<HeldLease>| {
-            let now = lease.clock.moment();
-            lease.leadership.borrow().leads_at(now)
+            let (now, leadership) = (lease.clock.moment(), lease.leadership.borrow());
+            leadership.is_same_term(&lease.start) && leadership.leads_at(now)
         };
         !self.end.is_triggered() && self.lease.as_ref().is_none_or(holds_lease)
     }
@@ -131,14 +133,18 @@ async fn terms<F, Fut>(
 {
     let is_leading = |now: &Leadership| matches!(now, Leadership::Leading { .. });
     loop {
-        let elected = async { leadership.wait_for(is_leading).await.is_ok() };
-        if shutdown.run_until(elected).await != Some(true) {
+        let elected = async {
+            let leading = leadership.wait_for(is_leading).await.ok();
+            leading.map(|leading| leading.clone())
+        };
+        let Some(Some(start)) = shutdown.run_until(elected).await else {
             return;
-        }
+        };
         let term = Term {
             end: shutdown.child(),
             lease: Some(Arc::new(HeldLease {
                 leadership: leadership.clone(),
+                start: start.clone(),
                 clock: clock.clone(),
             })),
         };
@@ -150,7 +156,8 @@ async fn terms<F, Fut>(
         };
         let watching = async {
             let lost = async {
-                let _ = leadership.wait_for(|now| !is_leading(now)).await;
+                // The receiver may miss a loss that is followed by the next term at once.
+                let _ = leadership.wait_for(|now| !now.is_same_term(&start)).await;
             };
             let _ = shutdown.run_until(lost).await;
             term.end.trigger();

@@ -157,6 +157,8 @@ pub enum Outcome {
 pub enum Leadership {
     /// It leads until this moment at least; renewals extend it.
     Leading {
+        /// The start of the term. A candidate that loses the lease and acquires it again begins a new term.
+        since: Moment,
         /// The current end of the term.
         until: Moment,
     },
@@ -170,6 +172,11 @@ impl Leadership {
     /// Whether the candidate leads at a moment. To be checked right before each write that only a leader may make: a
     /// task that was not scheduled for a while may hold a value from before the end of its term.
     pub fn leads_at(&self, now: Moment) -> bool {
-        matches!(self, Self::Leading { until } if now < *until)
+        matches!(self, Self::Leading { until, .. } if now < *until)
+    }
+
+    /// Whether both are moments of one term of this candidate.
+    pub fn is_same_term(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Leading { since, .. }, Self::Leading { since: other, .. }) if since == other)
     }
 }

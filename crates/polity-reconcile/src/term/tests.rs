@@ -11,7 +11,11 @@ use polity_testing::{TestServer, eventually, objects};
 use super::*;
 
 fn leading(until: Moment) -> Leadership {
-    Leadership::Leading { until }
+    leading_since(Moment::START, until)
+}
+
+fn leading_since(since: Moment, until: Moment) -> Leadership {
+    Leadership::Leading { since, until }
 }
 
 fn following() -> Leadership {
@@ -55,15 +59,50 @@ async fn controllers_run_once_per_term_and_end_with_it() {
     assert_eq!((count(&n_started), count(&n_ended)), (3, 3));
 }
 
+/// A process that was suspended finds its lease expired and acquires it again at once. Its controllers start again,
+/// because what they refused to do in between would otherwise wait for their next round.
+#[tokio::test]
+async fn a_lease_that_is_lost_and_acquired_at_once_begins_a_new_term() {
+    let clock = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+    let until = clock.moment() + Duration::from_secs(10);
+    let (sender, leadership) = watch::channel(leading(until));
+    let (shutdown, n_started) = (Shutdown::new(), AtomicUsize::new(0));
+    let controllers = |term: Term| {
+        let n_started = &n_started;
+        async move {
+            n_started.fetch_add(1, Ordering::SeqCst);
+            term.ended().await;
+        }
+    };
+    let drive = async {
+        eventually("the first term begins", || async {
+            n_started.load(Ordering::SeqCst) == 1
+        })
+        .await;
+        clock.advance(Duration::from_secs(60));
+        let now = clock.moment();
+        sender.send_replace(following());
+        sender.send_replace(leading_since(now, now + Duration::from_secs(10)));
+        eventually("the second term begins", || async {
+            n_started.load(Ordering::SeqCst) == 2
+        })
+        .await;
+        shutdown.trigger();
+    };
+    tokio::join!(terms(leadership, &clock, &shutdown, controllers), drive);
+}
+
 #[tokio::test]
 async fn a_guarded_client_reads_at_any_time_and_writes_only_during_the_term() {
     let server = TestServer::start().await;
     let clock = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
-    let (_sender, leadership) = watch::channel(leading(Moment::START + Duration::from_secs(10)));
+    let start = leading(Moment::START + Duration::from_secs(10));
+    let (_sender, leadership) = watch::channel(start.clone());
     let term = Term {
         end: Shutdown::new(),
         lease: Some(Arc::new(HeldLease {
             leadership,
+            start,
             clock: clock.clone(),
         })),
     };

@@ -14,10 +14,16 @@ pub struct Elector {
     timing: LeaseTiming,
     /// The last record that was read, and when it was first read with this content.
     seen: Option<Seen>,
-    /// The end of our term, if we lead.
-    leads_until: Option<Moment>,
+    /// Our term, if we lead or led last.
+    term: Option<LeaseTerm>,
     stage: Stage,
     is_releasing: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LeaseTerm {
+    since: Moment,
+    until: Moment,
 }
 
 #[derive(Debug, Clone)]
@@ -50,7 +56,7 @@ impl Elector {
             identity,
             timing: timing.check()?,
             seen: None,
-            leads_until: None,
+            term: None,
             stage: Stage::Looking,
             is_releasing: false,
         })
@@ -62,8 +68,8 @@ impl Elector {
 
     /// Whether it leads at a moment.
     pub fn leadership(&self, now: Moment) -> Leadership {
-        match self.leads_until {
-            Some(until) if now < until => Leadership::Leading { until },
+        match self.term {
+            Some(LeaseTerm { since, until }) if now < until => Leadership::Leading { since, until },
             _ => {
                 let holder = self.seen.as_ref().map(|seen| seen.record.holder.clone());
                 Leadership::Following {
@@ -102,7 +108,7 @@ impl Elector {
         // A write that was under way when we were stopped may have happened.
         let is_writing = matches!(self.stage, Stage::Creating | Stage::Updating);
         let is_ours = (self.seen.as_ref()).is_some_and(|seen| seen.record.holder == self.identity);
-        self.leads_until = None;
+        self.term = None;
         self.is_releasing = true;
         self.stage = if is_ours || is_writing {
             Stage::Looking
@@ -117,7 +123,7 @@ impl Elector {
         let is_ours = seen.record.holder == self.identity;
         if !is_ours {
             // Another candidate took the lease although our term was not over: by hand, or with other rules.
-            self.leads_until = None;
+            self.term = None;
         }
         if self.is_releasing {
             return if is_ours {
@@ -138,7 +144,7 @@ impl Elector {
     /// The Lease was deleted. The last record still counts, because its holder may not have noticed yet. For the same
     /// reason our own term ends here: a new candidate has not seen our record.
     fn missing(&mut self, now: Moment, jitter: f64) -> Stage {
-        self.leads_until = None;
+        self.term = None;
         if self.is_releasing {
             return Stage::Finished;
         }
@@ -163,10 +169,15 @@ impl Elector {
         }
         if !is_ours {
             // A successful response with the record of another holder is not a success.
-            self.leads_until = None;
+            self.term = None;
             return self.rest(now, jitter);
         }
-        self.leads_until = Some(asked_at + self.timing.renew_deadline);
+        // A write after the end of the last term begins a new one, although the record names us all the time.
+        let since = (self.term.filter(|term| now < term.until)).map_or(now, |term| term.since);
+        self.term = Some(LeaseTerm {
+            since,
+            until: asked_at + self.timing.renew_deadline,
+        });
         // Counted from the request, so that slow responses do not extend the deadline.
         Stage::Resting {
             until: asked_at + self.timing.retry_period,
@@ -186,7 +197,7 @@ impl Elector {
 
     /// Leaders and named holders retry after the retry period, followers a little later.
     fn rest(&self, now: Moment, jitter: f64) -> Stage {
-        let is_hurried = self.leads_until.is_some() || self.is_releasing;
+        let is_hurried = self.term.is_some() || self.is_releasing;
         let factor = if is_hurried {
             1.0
         } else {
@@ -214,7 +225,7 @@ impl Elector {
     }
 
     fn is_leading(&self, now: Moment) -> bool {
-        self.leads_until.is_some_and(|until| now < until)
+        self.term.is_some_and(|term| now < term.until)
     }
 
     fn update(&self, wall: Timestamp) -> Action {

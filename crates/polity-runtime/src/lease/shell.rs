@@ -108,7 +108,7 @@ impl Election {
 
     /// Waits for a future. If the term ends meanwhile, publishes that.
     async fn stepping_down_in_time<T>(&self, something: impl Future<Output = T>) -> T {
-        let Leadership::Leading { until } = self.elector.leadership(self.clock.moment()) else {
+        let Leadership::Leading { until, .. } = self.elector.leadership(self.clock.moment()) else {
             return something.await;
         };
         let mut something = std::pin::pin!(something);
@@ -123,10 +123,7 @@ impl Election {
     fn publish(&self) {
         let now = self.elector.leadership(self.clock.moment());
         self.leadership.send_if_modified(|before| {
-            let is_same = matches!(
-                (&*before, &now),
-                (Leadership::Leading { .. }, Leadership::Leading { .. })
-            ) || *before == now;
+            let is_same = before.is_same_term(&now) || *before == now;
             if !is_same {
                 info!(
                     name = self.name,
