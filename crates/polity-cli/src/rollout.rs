@@ -1,14 +1,18 @@
-//! `polity rollout`: what a rollout would do next, and how it would go, without a cluster.
+//! `polity rollout`: how far a rollout on a hub is, what it would do next, and how it would go.
 
+mod live;
 mod plan;
 mod simulate;
+mod status;
 mod timeline;
+mod view;
 
 use crate::exit::Exit;
 
-/// Plan and simulate rollouts of policies over clusters
+/// Follow, plan and simulate rollouts of policies over clusters
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  polity rollout status limits
   polity rollout plan limits -m policies/
   polity rollout simulate docs/scenarios/canary.yaml")]
 pub struct RolloutArgs {
@@ -18,13 +22,15 @@ pub struct RolloutArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum RolloutCommand {
+    Status(status::StatusArgs),
     Plan(plan::PlanArgs),
     Simulate(simulate::SimulateArgs),
 }
 
 impl RolloutArgs {
-    pub fn run(self) -> anyhow::Result<Exit> {
+    pub async fn run(self) -> anyhow::Result<Exit> {
         match self.command {
+            RolloutCommand::Status(args) => args.run().await,
             RolloutCommand::Plan(args) => args.run(),
             RolloutCommand::Simulate(args) => args.run(),
         }

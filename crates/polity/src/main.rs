@@ -258,7 +258,7 @@ fn run(invocation: Invocation) -> anyhow::Result<Exit> {
         Command::Reset(args) => args.run(),
         Command::Backup(args) => args.run(),
         Command::Restore(args) => block_on(args.run()),
-        Command::Rollout(args) => args.run(),
+        Command::Rollout(args) => block_on(args.run()),
         Command::Lint(args) => args.run(),
         Command::Placement(args) => args.run(),
         Command::Completion(CompletionArgs { shell }) => {

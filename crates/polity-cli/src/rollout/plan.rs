@@ -112,7 +112,7 @@ impl PlanArgs {
 }
 
 /// Nobody reads further than that.
-fn whole_seconds(now: Timestamp) -> Timestamp {
+pub(super) fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
@@ -255,7 +255,7 @@ fn turn(turn: &Turn, plan: &Plan) -> String {
 }
 
 /// A few names, and how many more there are.
-fn some<T: ToString>(names: &[T]) -> String {
+pub(super) fn some<T: ToString>(names: &[T]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<String> = names.iter().take(SHOWN).map(ToString::to_string).collect();
     match names.len() {

@@ -1,4 +1,5 @@
-//! A timeline on a terminal: for each moment what happened, and a line for each group.
+//! A timeline on a terminal: for each moment what happened, and a line for each group. The commands on a live hub
+//! use the same symbols and words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ const NAMED: usize = 6;
 type GroupKey = (String, String, u32, String);
 
 /// What became of a cluster; nothing where it is gone.
-type Change = (String, Option<Mark>);
+pub(super) type Change = (String, Option<Mark>);
 
 /// Renders a timeline.
 pub(super) fn render(timeline: &Timeline, paint: Paint) -> String {
@@ -97,7 +98,7 @@ fn title((_, placement, index, name): &GroupKey) -> String {
 
 /// What a cluster looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Mark {
+pub(super) enum Mark {
     Waiting,
     Running,
     Soaking,
@@ -209,7 +210,7 @@ fn head(moment: &Moment, start: Timestamp, paint: Paint) -> String {
 }
 
 /// A symbol for each cluster, or a number for each symbol.
-fn drawn(clusters: &BTreeMap<String, Mark>, paint: Paint) -> String {
+pub(super) fn drawn(clusters: &BTreeMap<String, Mark>, paint: Paint) -> String {
     if clusters.len() <= DRAWN {
         return clusters.values().map(|mark| mark.symbol(paint)).collect();
     }
@@ -221,7 +222,7 @@ fn drawn(clusters: &BTreeMap<String, Mark>, paint: Paint) -> String {
 }
 
 /// Who changed, by what became of them: `a, b succeeded; c in flight`.
-fn told(changes: &[Change]) -> String {
+pub(super) fn told(changes: &[Change]) -> String {
     let mut by_mark: BTreeMap<Option<Mark>, Vec<&str>> = BTreeMap::new();
     for (name, mark) in changes {
         by_mark.entry(*mark).or_default().push(name);
@@ -275,7 +276,7 @@ fn offset(at: Timestamp, start: Timestamp) -> String {
     format!("+{}", short.unwrap_or(text))
 }
 
-fn legend(paint: Paint) -> String {
+pub(super) fn legend(paint: Paint) -> String {
     let all = Mark::ALL.map(|mark| format!("{} {}", mark.symbol(paint), mark.word(1)));
     all.join("  ")
 }
