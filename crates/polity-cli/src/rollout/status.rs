@@ -21,14 +21,14 @@ Exit codes: 0 fine, 1 the rollout has failed or its strategy is refused,
 2 error.")]
 pub(super) struct StatusArgs {
     #[command(flatten)]
-    rollout: NamedRollout,
-    #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    rollout: NamedRollout,
 }
 
 impl StatusArgs {
     pub(super) async fn run(self) -> anyhow::Result<Exit> {
-        let Self { rollout, output } = self;
+        let Self { output, rollout } = self;
         let rollout = rollout.find().await?;
         let view = look(&rollout, &Clock::system()).await?;
         output.print(&view, |view| view.table(Paint::for_stdout()))?;

@@ -79,7 +79,7 @@ async fn a_lease_that_is_lost_and_acquired_at_once_begins_a_new_term() {
             n_started.load(Ordering::SeqCst) == 1
         })
         .await;
-        clock.advance(Duration::from_secs(60));
+        clock.advance(Duration::from_mins(1));
         let now = clock.moment();
         sender.send_replace(following());
         sender.send_replace(leading_since(now, now + Duration::from_secs(10)));
